@@ -4,6 +4,7 @@
     .venv/bin/python scripts/measure/public_models.py FOLDER --streams 24     a model of your own
     .venv/bin/python scripts/measure/public_models.py FOLDER --streams 24 --recordings *.flac     which hears these
     .venv/bin/python scripts/measure/public_models.py --family "FastConformer with CTC"       one family of these
+    .venv/bin/python scripts/measure/public_models.py --windows       the windows of small models without caches
     .venv/bin/python scripts/measure/public_models.py --search beam             500 streams of small transducers
     .venv/bin/python scripts/measure/public_models.py --search beam --hotwords          the same with random hotwords
     .venv/bin/python scripts/measure/public_models.py FOLDER --search beam --hotwords "ADA LOVELACE" "TURING"
@@ -12,6 +13,8 @@ The exact models compute in whole numbers, so all results must be equal. The sma
 random weights: whole numbers would make many sequences of tokens equally likely, and the reference does not say which
 of them it takes. With these models, and with your own, a segment may differ if two scores that decided something were
 nearly equal. Such segments are counted. With `--hotwords`, half of the streams have some of them.
+
+With `--windows`, each window of a stream is compared with a whole utterance, whose tokens sherpa-onnx finds.
 
 The exit status is 0 only if no other segment differs. sherpa-onnx has no beam search for CTC, so it is not compared.
 """
@@ -33,7 +36,7 @@ from streamer.base.limits import BEAM, GREEDY
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_events import StreamError
 from streamer.models.model_folder import ModelFolderError
-from workshop.graphs.comparison import NEARLY_EQUAL, Comparison, Sound, compare, random_sound
+from workshop.graphs.comparison import NEARLY_EQUAL, Comparison, Sound, compare, compare_windows, random_sound
 from workshop.graphs.exact_icefall import (
     make_conformer_folder,
     make_ctc_folder,
@@ -43,10 +46,13 @@ from workshop.graphs.exact_icefall import (
     random_phrases,
 )
 from workshop.graphs.exact_nemo import (
+    SIZES,
     make_nemo_ctc_folder,
     make_nemo_folder,
     make_nemotron_folder,
     make_t_one_folder,
+    make_whole_ctc_folder,
+    make_whole_folder,
     with_any_step,
 )
 from workshop.graphs.reference import VOCABULARY
@@ -66,11 +72,22 @@ EXACT: dict[str, Make] = {
     "FastConformer transducer": with_any_step(make_nemo_folder),
     "FastConformer of several languages": with_any_step(make_nemotron_folder),
 }
+WINDOWS: dict[str, Make] = {
+    "Whole-utterance NeMo with CTC": make_whole_ctc_folder,
+    "Whole-utterance NeMo with CTC, normalised": partial(make_whole_ctc_folder, normalised=True),
+    "Whole-utterance NeMo transducer": make_whole_folder,
+    "Whole-utterance NeMo transducer, normalised, with windows of its own": partial(
+        make_whole_folder, normalised=True, sizes=SIZES
+    ),
+    "Whole-utterance NeMo transducer with durations": partial(make_whole_folder, durations=5),
+}
 BEAMS: dict[str, Make] = {
     "Zipformer-2 transducer": partial(make_transducer_folder, exact=False),
     "Zipformer transducer": partial(make_zipformer_folder, exact=False),
     "LSTM transducer": partial(make_lstm_folder, exact=False),
     "Conformer transducer": partial(make_conformer_folder, exact=False),
+    "FastConformer transducer": with_any_step(make_nemo_folder, exact=False),
+    "FastConformer of several languages": with_any_step(make_nemotron_folder, exact=False),
 }
 
 
@@ -83,6 +100,8 @@ def main() -> int:
     search, hotwords = options.search, options.hotwords
     if hotwords is not None and search != BEAM:
         sys.exit("Hotwords need `--search beam`.")
+    if options.folder and options.windows:
+        return _report("the folder", compare_windows(options.folder, options.streams, seconds=options.seconds))
     if options.folder:
         if hotwords is not None and not hotwords:
             sys.exit("Say which hotwords the model should listen for.")
@@ -97,7 +116,7 @@ def main() -> int:
             sound=_one_of(options.recordings) if options.recordings else random_sound,
         )
         return _report("the folder", result)
-    families = EXACT if search == GREEDY else BEAMS
+    families = WINDOWS if options.windows else EXACT if search == GREEDY else BEAMS
     if options.family:
         families = {name: make for name, make in families.items() if name in options.family}
     status = 0
@@ -106,6 +125,10 @@ def main() -> int:
         for seed in range(options.done // STREAMS_OF_A_MODEL, -(-options.streams // STREAMS_OF_A_MODEL)):
             number = min(STREAMS_OF_A_MODEL, options.streams - seed * STREAMS_OF_A_MODEL)
             random = np.random.default_rng(seed)
+            if options.windows:
+                with tempfile.TemporaryDirectory() as folder:
+                    total += compare_windows(make(Path(folder), seed), number, seconds=options.seconds, seed=seed)
+                continue
             phrases = [] if hotwords is None else hotwords or random_phrases(random, PHRASES)
             with tempfile.TemporaryDirectory() as folder:
                 total += compare(
@@ -132,8 +155,14 @@ def _parser() -> argparse.ArgumentParser:
         help=f"how many of them an earlier run has compared: a multiple of {STREAMS_OF_A_MODEL} (0)",
     )
     add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
-    add("--family", action="append", choices=[*EXACT], help="only this family; may be given several times (all)")
+    add(
+        "--family",
+        action="append",
+        choices=[*EXACT, *WINDOWS],
+        help="only this family; may be given several times (all)",
+    )
     add("--recordings", nargs="+", type=Path, metavar="FILE", help="with a folder: streams hear these (random sounds)")
+    add("--windows", action="store_true", help="compare windows of models without caches")
     add("--search", choices=(GREEDY, BEAM), default=GREEDY, help=f"the search ({GREEDY})")
     add("--hotwords", nargs="*", metavar="PHRASE", help="hotwords for half of the streams (random ones)")
     return parser

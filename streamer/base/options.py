@@ -297,7 +297,7 @@ class RecogniserOptions:
             "public models have greedy (their usual one) and beam",
         ),
         public='`"greedy"` or `"beam"`. `"lexicon"`, the default, means `"greedy"`, or `"beam"` with hotwords. Others '
-        'are refused with `bad_option`. A transducer of NeMo has only `"greedy"`',
+        "are refused with `bad_option`",
     )
     language: str = option(
         LANGUAGE,

@@ -14,7 +14,17 @@ from streamer.models.library import (
     ModelLibrary,
     language_name,
 )
-from streamer.models.needs import Basis, Choice, CostTable, Machine, needs_of, recommend, this_machine, weight_bytes
+from streamer.models.needs import (
+    Basis,
+    Choice,
+    CostTable,
+    FilesSay,
+    Machine,
+    needs_of,
+    recommend,
+    this_machine,
+    weight_bytes,
+)
 from streamer.models.readers import (
     known_readers,
     lacks,
@@ -48,6 +58,7 @@ class _ModelFacts(TypedDict, total=False):
     languages: tuple[str, ...]
     family: str
     step_ms: int
+    times_computed: float  # how often a model without caches computes each moment
     archive_bytes: int
     sha256: str
     licence: str
@@ -64,6 +75,8 @@ class _ModelFacts(TypedDict, total=False):
     size_bytes: int
     weights_bytes: int  # as full numbers
     state_bytes: int
+    one_by_one: bool  # whether streams cannot be computed together
+    costs: tuple[str, ...]  # what makes it cost more than others of its size
     wrong: str  # why the files cannot be used
 
 
@@ -157,7 +170,13 @@ def _add_needs(
     costs, choices = CostTable(), []
     for facts in models:
         model = catalogue.get(facts["name"]) or KnownModel(facts["name"], "")
-        needs = needs_of(model, machine, costs, facts.get("weights_bytes"), facts.get("state_bytes"))
+        files = FilesSay(
+            facts.get("weights_bytes"),
+            facts.get("state_bytes"),
+            facts.get("times_computed"),
+            facts.get("one_by_one", False),
+        )
+        needs = needs_of(model, machine, costs, files)
         if needs is not None:
             choices.append(Choice(model, needs))
             facts["needs"] = _Needs(
@@ -255,6 +274,9 @@ def _of_folder(library: ModelLibrary, name: str) -> _ModelFacts:
         "step_ms": model.layout.step * FRAME_MS,
         "weights_bytes": sum(weight_bytes(graph.path) for graph in model.graphs),
         "state_bytes": model.layout.state_bytes,
+        "times_computed": model.layout.times_computed,
+        "one_by_one": model.one_by_one,
+        "costs": model.costs,
     }
 
 
@@ -263,6 +285,7 @@ def _here(model: _ModelFacts, language: str) -> Iterator[str]:
         yield model["wrong"]
         return
     yield f"{_kind(model)}, {model['size_bytes'] / 1e6:.0f} MB; {model['state_bytes'] / 1e6:.1f} MB for each stream"
+    yield from model["costs"]
     yield from _suited(model, language)
     yield from _published(model)
 
@@ -275,6 +298,8 @@ def _away(model: _ModelFacts, language: str) -> Iterator[str]:
         parts.append(f"{model['part_bytes'] / 1e6:.0f} MB are here already")
     if parts != [""]:
         yield ", ".join(filter(None, parts))
+    if "times_computed" in model:
+        yield f"it has no caches, so it computes each moment {model['times_computed']:.3g} times"
     if "address" in model:  # a part of an archive says nothing about its model
         yield from _suited(model, language)
     yield from _published(model)

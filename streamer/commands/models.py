@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TextIO
@@ -14,8 +14,10 @@ from typing import Final, TextIO
 from streamer.base.address import is_address
 from streamer.base.text import as_sentence, did_you_mean_one_of, json_text
 from streamer.commands import model_list
-from streamer.commands.arguments import USAGE
+from streamer.commands.arguments import USAGE, argument
+from streamer.commands.settings.kinds import Number
 from streamer.commands.terminal.status_lines import StatusLines, first_that_fits, is_terminal
+from streamer.models.layout import FRAME_MS, LONGEST_WINDOW, WINDOW_FILE, window_times
 from streamer.models.library import (
     SHIPPED,
     KnownModel,
@@ -28,6 +30,7 @@ from streamer.models.library import (
     name_of,
     valid_name,
 )
+from streamer.models.model_folder import ModelFolderError, read_model_folder
 from streamer.models.needs import this_machine
 from streamer.models.readers import (
     KnownReader,
@@ -64,13 +67,15 @@ examples:
   streamer models import mine.tar.bz2          one that was brought here on a disk; a folder works as well
   streamer models default mine                 use it wherever --model is not given
   streamer models default shipped              use the model that comes with Streamer again
+  streamer models window mine                  how much audio a model without caches computes again in each step
+  streamer models window mine --step 2.24      another length of its steps, in seconds; then it costs less
   streamer models remove mine
 
 HTTPS_PROXY names a proxy. The licence of a model is shown before it is fetched. The folder of the model goes to
 standard output, everything else to standard error. The exit status is 0 if it was done, 1 if not, 2 for a wrong command
 line."""
 
-_NEED_MODEL: Final = ("get", "import", "remove")
+_NEED_MODEL: Final = ("get", "import", "remove", "window")
 # The actions that have each option.
 _ACTIONS_OF: Final = {
     "language": ("list", "get"),
@@ -79,6 +84,7 @@ _ACTIONS_OF: Final = {
     "mirror": ("get",),
     "recommended": ("get",),
     "as_name": ("import",),
+    **dict.fromkeys(("left", "step", "right"), ("window",)),
 }
 _FLAGS: Final = {
     "language": "--language",
@@ -87,6 +93,7 @@ _FLAGS: Final = {
     "mirror": "--from",
     "recommended": "--recommended",
     "as_name": "--name",
+    **{name: f"--{name}" for name in ("left", "step", "right")},
 }
 _SHA256_DIGITS: Final = 64
 
@@ -99,13 +106,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=tuple(_ACTIONS),
         default="list",
-        help="list the models (the usual action), get or import one, remove one, or show or choose the default",
+        help="list the models (the usual action), get or import one, remove one, show or choose the default, or show "
+        "or choose the windows of a model without caches",
     )
     model_argument = add(
         "model",
         nargs="?",
         metavar="NAME|ADDRESS|FILE|FOLDER",
-        help="the model: a name; for get also the address of an archive; for import an archive or a folder",
+        help="the model: a name; for get also the address of an archive; for import an archive or a folder; for "
+        "window also a folder",
     )
     model_argument.completer = _complete  # type: ignore[attr-defined]
     add(
@@ -127,6 +136,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="get: fetch from this folder of a mirror, which has the same archive; the same checksum is expected",
     )
     add("--name", dest="as_name", metavar="NAME", help="import: another name for the model than that of its file")
+    seconds = argument(Number(0, LONGEST_WINDOW * FRAME_MS / 1000, "seconds", unit="seconds"))
+    for name, what in (("left", "before a step"), ("step", "in a step"), ("right", "after a step")):
+        add(f"--{name}", type=seconds, metavar="S", help=f"window: how many seconds {what} are computed with it")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -389,12 +401,39 @@ def _complete(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Iter
     return {"remove": here + fetched, "default": [*here, SHIPPED]}.get(parsed_args.action, [])
 
 
+def _window(options: argparse.Namespace, library: ModelLibrary) -> int:
+    folder = library.find(options.model) or Path(options.model)
+    given = {name: getattr(options, name) for name in ("left", "step", "right")}
+    chosen = {name: seconds for name, seconds in given.items() if seconds is not None}
+    path = folder / WINDOW_FILE
+    try:
+        model = read_model_folder(folder)
+        if model.layout.surroundings is None:
+            raise LibraryError(f"{options.model} has caches, so it computes nothing again and has no windows to choose")
+        if chosen:
+            before = path.read_bytes() if path.exists() else None
+            path.write_text(json_text(asdict(window_times(folder)) | chosen) + "\n", encoding="utf-8")
+            try:
+                model = read_model_folder(folder)
+            except ModelFolderError:
+                path.unlink() if before is None else path.write_bytes(before)
+                raise
+    except ModelFolderError as error:
+        raise LibraryError(str(error)) from error
+    except OSError as error:
+        raise LibraryError(f"{path} cannot be written: {error.strerror}") from error
+    for cost in model.costs:
+        print(f"{options.model}: {cost}")
+    return 0
+
+
 _ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace, ModelLibrary], int]]] = {
     "list": _list,
     "get": _get,
     "import": _import,
     "remove": _remove,
     "default": _default,
+    "window": _window,
 }
 
 

@@ -20,7 +20,7 @@ from streamer.models.layout import (
     matching_states,
 )
 from streamer.models.moonshine_folder import FAMILY as MOONSHINE
-from streamer.models.nemo import FASTCONFORMER
+from streamer.models.nemo import FASTCONFORMER, WHOLE_NEMO
 from streamer.models.onnx_file import ElementType, GraphFile
 
 # T-one, a model that takes samples at 8 kHz and keeps its whole state in one row of numbers.
@@ -58,7 +58,15 @@ T_ONE = EncoderFamily(
     ctc=True,
     transducer=None,
 )
-ENCODERS: Final[tuple[EncoderFamily, ...]] = (ZIPFORMER2, ZIPFORMER, LSTM, CONFORMER, T_ONE, FASTCONFORMER)
+ENCODERS: Final[tuple[EncoderFamily, ...]] = (
+    ZIPFORMER2,
+    ZIPFORMER,
+    LSTM,
+    CONFORMER,
+    T_ONE,
+    FASTCONFORMER,
+    WHOLE_NEMO,
+)
 FAMILIES: Final = (*(family for encoder in ENCODERS for family in encoder.families), MOONSHINE)
 
 _ONE_AGE: Final = "its streams must all be of one age, so it cannot serve several that begin at different times"
@@ -82,6 +90,4 @@ def find_encoder(graph: GraphFile) -> EncoderFamily:
         unknown = "does not say which kind of model it is (no model_type in its metadata)"
         raise LayoutError(f"{unknown}: it is not a streaming model of sherpa-onnx")
     name, why = _OTHERS.get(kind, (f"a model of the type {kind[:80]!r}", _OTHER_TYPE))
-    if kind.startswith("EncDec"):
-        name, why = "a FastConformer of NeMo without caches", "only an export for streaming keeps earlier audio"
     raise LayoutError(f"is {name}, which cannot be used: {why}")

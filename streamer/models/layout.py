@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import starmap
-from typing import Final
+from pathlib import Path
+from typing import Final, cast
 
 from streamer.base.names import same_language
 from streamer.base.text import counted
@@ -39,6 +40,7 @@ class Features(Enum):
 
     KALDI = "kaldi"  # those with which icefall trains
     NEMO = "nemo"
+    NEMO_WHOLE = "nemo whole"  # as sherpa-onnx computes them for transducers of NeMo that hear whole utterances
     TELEPHONE = "telephone"  # the samples themselves, at 8 kHz
 
 
@@ -63,6 +65,18 @@ class StatePort:
     output: str
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """The audio around a step that is computed with it, in feature frames: `left` again, and `right` ahead of its step.
+
+    If the features are `normalised`, each of their numbers has the mean 0 and the deviation 1 within a window.
+    """
+
+    left: int
+    right: int
+    normalised: bool
+
+
 StateShape = tuple[ElementType, tuple[int, ...], int]
 """The type of a state, its shape with 1 for the streams, and the axis of the streams."""
 
@@ -75,6 +89,9 @@ class EncoderLayout:
     window, `output` has `frames` frames of `units` numbers (None if the file does not say how many). The first input
     takes the features. If they are `upright`, each column is a frame, otherwise each row is one; `output_upright` says
     the same of the output. `given`: the other inputs that are no states. `languages`: a stream may choose one of them.
+
+    A graph without states computes the `surroundings` of a step again: its windows begin with them, and the first ones
+    of a segment are shorter. Then `output` has frames for the whole window, of which those of the step count.
     """
 
     window: int
@@ -89,6 +106,7 @@ class EncoderLayout:
     output_upright: bool = False
     given: tuple[tuple[Port, Given], ...] = ()
     languages: Languages | None = None
+    surroundings: Surroundings | None = None
 
     @property
     def step_samples(self) -> int:
@@ -97,12 +115,20 @@ class EncoderLayout:
 
     @property
     def state_bytes(self) -> int:
-        """The bytes of memory for the states of one stream."""
-        return bytes_of(self.states)
+        """The bytes of memory for the states of one stream, or for its audio that is computed again."""
+        left = 0 if self.surroundings is None else self.surroundings.left
+        return bytes_of(self.states) + left * FRAME_SHIFT * ElementType.FLOAT16.width
+
+    @property
+    def times_computed(self) -> float:
+        """How often the encoder computes each moment of audio."""
+        return 1.0 if self.surroundings is None else self.window / self.step
 
     @property
     def ahead_samples(self) -> int:
         """The number of samples after a step that the step's window needs too."""
+        if self.surroundings is not None:
+            return self.surroundings.right * FRAME_SHIFT
         return (self.window - 1) * FRAME_SHIFT + FRAME_LENGTH - FRAME_LEAD - self.step_samples
 
 
@@ -196,6 +222,46 @@ def check_window(window: int, mels: int) -> None:
         raise LayoutError(f"has frames of {mels} numbers, and at most {MOST_MELS} are possible")
 
 
+# The windows of a model without states: how much of the audio around a step is computed with it.
+
+WINDOW_FILE: Final = "window.json"
+"""The file in a model's folder with other windows than the usual ones."""
+
+
+@dataclass(frozen=True)
+class WindowTimes:
+    """The usual windows, in seconds. The left part is that of Parakeet's own export for streaming.
+
+    The other two are twice those of that export, because most models were not trained to hear so little.
+    """
+
+    left: float = 5.6
+    step: float = 1.12
+    right: float = 1.12
+
+
+def window_times(folder: Path) -> WindowTimes:
+    """Return the windows of the model in this folder: those of its file, or the usual ones.
+
+    Raise LayoutError if the file cannot be used.
+    """
+    path = folder / WINDOW_FILE
+    names = [field.name for field in fields(WindowTimes)]
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return WindowTimes()
+    except (OSError, ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict) or not values.keys() <= set(names) or not all(map(_is_time, values.values())):
+        raise LayoutError(f"has a {WINDOW_FILE} beside it that is no object with seconds for {', '.join(names)}")
+    return WindowTimes(**values)
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= cast(float, value) * 1000 <= LONGEST_WINDOW * FRAME_MS
+
+
 # The languages of a model that takes the language as an input, from the metadata of the export.
 
 AUTO: Final = "auto"
@@ -271,6 +337,8 @@ class RecurrentTransducer(Transducer):
     """A transducer whose predictor is a recurrent network: it reads the last token and its own `states`."""
 
     states: tuple[StatePort, ...]
+    durations: int = 0
+    """How many scores the joiner gives beside those of the tokens: for the number of frames until the next token."""
 
 
 AnyTransducer = ContextTransducer | RecurrentTransducer
@@ -324,6 +392,7 @@ class Architecture(Enum):
     T_ONE = "T-one"
     FASTCONFORMER = "FastConformer"
     MOONSHINE = "Moonshine"
+    WHOLE_NEMO = "Whole-utterance NeMo"  # without caches, such as Parakeet
 
 
 class SearchKind(Enum):

@@ -318,7 +318,8 @@ class PublishedFile:
 class KnownModel:
     """A model that can be fetched. `sha256`: of its archive. `not_yet`: why it cannot be used, if it cannot.
 
-    `files`: if there is no archive, the files in the folder at the address.
+    `files`: if there is no archive, the files in the folder at the address. `times_computed`: how often it computes
+    each moment of audio, if it has no caches.
     """
 
     name: str
@@ -326,6 +327,7 @@ class KnownModel:
     languages: tuple[str, ...] = ()
     family: str = ""
     step_ms: int | None = None
+    times_computed: float | None = None
     archive_bytes: int | None = None
     million_weights: float | None = None
     weights_source: str = ""

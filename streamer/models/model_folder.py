@@ -9,6 +9,7 @@ from typing import Final
 
 from streamer.models.families import find_encoder
 from streamer.models.layout import (
+    FRAME_MS,
     MOST_TOKENS,
     AnyTransducer,
     EncoderFamily,
@@ -64,6 +65,29 @@ class PublicModel:
         """All graphs of the model."""
         others = () if self.transducer is None else (self.transducer.predictor, self.transducer.joiner)
         return (self.encoder, *others)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether streams cannot be computed together, because the numbers of the encoder depend on the whole batch."""
+        return bool(self.encoder.alone)
+
+    @property
+    def costs(self) -> tuple[str, ...]:
+        """What makes the model cost more than others of its size: sentences for the user, without their full stops."""
+        found = []
+        around = self.layout.surroundings
+        if around is not None:
+            times, step = self.layout.times_computed, self.layout.step * FRAME_MS
+            parts = f"{around.left * FRAME_MS} ms before a step of {step} ms and {around.right * FRAME_MS} ms after it"
+            found.append(
+                f"it has no caches, so it computes each moment {times:.3g} times: {parts} are computed with it"
+            )
+        for graph in self.graphs:
+            if graph.alone:
+                what = "stream" if graph is self.encoder else "token"
+                rounding = f"{graph.path.name} rounds by the whole batch ({graph.alone})"
+                found.append(f"{rounding}, so it computes one {what} at a time, and many cost as much as each alone")
+        return tuple(found)
 
 
 AnyModel = PublicModel | MoonshineFolder

@@ -77,6 +77,11 @@ class MoonshineLayout:
     max_seq_len: int = _USUAL_TOKENS
 
     @property
+    def times_computed(self) -> float:
+        """How often a moment of audio counts: the features that are read again are part of the measured costs."""
+        return 1.0
+
+    @property
     def left(self) -> int:
         """The features before a step that the encoder reads again."""
         return _LEFT * self.depth
@@ -133,6 +138,8 @@ class MoonshineFolder:
     together: frozenset[str]
     """The parts that compute several streams in one run, so that none of them depends on the others."""
     family: Family = FAMILY
+    costs: tuple[str, ...] = ()  # nothing that a model of its size does not have
+    one_by_one: bool = False  # measured costs are those of its makers' graphs, which take one stream
 
     @property
     def graphs(self) -> tuple[GraphFile, ...]:

@@ -117,13 +117,23 @@ def weight_bytes(graph: Path) -> int:
     return graph.stat().st_size * (_FLOAT_BYTES if ".int8" in graph.name else 1)
 
 
-def needs_of(
-    model: KnownModel, machine: Machine, costs: CostTable, file_bytes: int | None = None, state_bytes: int | None = None
-) -> Needs | None:
-    """Return what this model needs. None if neither its weights nor its size are known.
+@dataclass(frozen=True)
+class FilesSay:
+    """What the files of a model say, if it is here.
 
-    `file_bytes`, `state_bytes`: of its graphs in full numbers and of a stream, if the model is here.
+    `file_bytes`, `state_bytes`: of its graphs in full numbers and of a stream. `times_computed`: how often it computes
+    each moment. `one_by_one`: its streams cannot be computed together.
     """
+
+    file_bytes: int | None = None
+    state_bytes: int | None = None
+    times_computed: float | None = None
+    one_by_one: bool = False
+
+
+def needs_of(model: KnownModel, machine: Machine, costs: CostTable, files: FilesSay = FilesSay()) -> Needs | None:
+    """Return what this model needs. None if neither its weights nor its size are known."""
+    file_bytes, state_bytes = files.file_bytes, files.state_bytes
     if model.million_weights is not None:
         weights, basis = round(model.million_weights * 1e6) * _FLOAT_BYTES, Basis.WEIGHTS
     elif file_bytes is not None:
@@ -133,9 +143,13 @@ def needs_of(
     else:
         return None
     million = weights / _FLOAT_BYTES / 1e6
-    alone, shared = (costs.cores(million, shared=shared, single_files=bool(model.files)) for shared in (False, True))
+    single = bool(model.files)
+    alone = costs.cores(million, shared=False, single_files=single)
+    shared = costs.cores(million, shared=not files.one_by_one, single_files=single)
     if alone is None or shared is None:
         return None
+    times = files.times_computed or model.times_computed or 1.0
+    alone, shared = alone * times, shared * times
     stream = (state_bytes or STATE_BYTES) + STREAM_BYTES
     process = PUBLIC_BYTES + weights * (_COPIES_INT8 if "int8" in model.name else _COPIES)
     if model.files and model.archive_bytes is not None:  # their weights stay as they are in the files

@@ -1,4 +1,4 @@
-"""FastConformer of NeMo with caches, such as Nemotron: windows and caches, from the metadata of the export.
+"""The models of NeMo: with caches, such as Nemotron, and without them, such as Parakeet.
 
 Two inputs have one number for each stream: how many frames of its window count, and its language. The names of inputs
 and outputs differ from export to export, so this module identifies them by their places.
@@ -11,6 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from streamer.models.layout import (
+    FRAME_MS,
+    LONGEST_WINDOW,
+    WINDOW_FILE,
     Architecture,
     EncoderFamily,
     EncoderLayout,
@@ -22,16 +25,21 @@ from streamer.models.layout import (
     RecurrentTransducer,
     SearchKind,
     StatePort,
+    Surroundings,
     check_port,
     check_window,
     languages_of,
     matching_states,
+    window_times,
 )
-from streamer.models.onnx_file import ElementType, GraphFile, Port
+from streamer.models.onnx_file import ElementType, GraphFile, Port, whole_number
 
 # Checks the predictor and the joiner of a transducer of NeMo. The predictor is a recurrent network with states.
 
 _FIXED: Final = 1  # the batch of some inputs in the published exports
+# A published joiner with durations has five: of 0 to 4 frames.
+_FEWEST_DURATIONS: Final = 2
+_MOST_DURATIONS: Final = 64
 
 
 def recurrent_transducer_of(
@@ -63,10 +71,18 @@ def recurrent_transducer_of(
         joiner = _with_free_batch(joiner, (0, 0), (0,))
         check_port(joiner.inputs[0], ElementType.FLOAT, (1, layout.units, 1), 0)
         check_port(joiner.inputs[1], ElementType.FLOAT, (1, _predictor_units(predictor.outputs[0]), 1), 0)
-        check_port(joiner.outputs[0], ElementType.FLOAT, (1, 1, 1, tokens + 1), 0)
+        durations = _durations(joiner.outputs[0], tokens + 1)
+        check_port(joiner.outputs[0], ElementType.FLOAT, (1, 1, 1, tokens + 1 + durations), 0)
     except LayoutError as error:
         raise LayoutError(f"{joiner.path.name} {error}") from error
-    return RecurrentTransducer(predictor, joiner, tokens + 1, tokens, tuple(states))
+    return RecurrentTransducer(predictor, joiner, tokens + 1, tokens, tuple(states), durations)
+
+
+def _durations(scores: Port, tokens: int) -> int:
+    """Return how many durations a joiner scores beside these tokens: several, or none."""
+    size = scores.shape[-1] if scores.shape else None
+    durations = size - tokens if isinstance(size, int) else 0
+    return durations if _FEWEST_DURATIONS <= durations <= _MOST_DURATIONS else 0
 
 
 def _with_free_batch(graph: GraphFile, inputs: Sequence[int], outputs: Sequence[int]) -> GraphFile:
@@ -165,4 +181,79 @@ def _caches(metadata: Metadata, inputs: list[Port], outputs: tuple[Port, ...]) -
 
 FASTCONFORMER = EncoderFamily(
     Architecture.FASTCONFORMER, _recognises, _layout, ctc=True, transducer=recurrent_transducer_of
+)
+
+
+# Models that hear whole utterances, such as Parakeet. They have no caches, so they are computed by windows.
+
+_KINDS: Final = ("EncDecCTC", "EncDecRNNT", "EncDecHybridRNNTCTC")  # how the names of their classes begin
+_SIZES: Final = ("left_feature_frames", "chunk_feature_frames", "right_feature_frames")
+_NORMALISED: Final = "per_feature"
+_LARGEST_SUBSAMPLING: Final = 64
+
+
+def _is_whole(metadata: Mapping[str, str]) -> bool:
+    return metadata.get("model_type", "").startswith(_KINDS) and not _recognises(metadata)
+
+
+def _whole_layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
+    metadata, transducer = Metadata(graph.metadata), search is SearchKind.TRANSDUCER
+    subsampling = metadata.at_most("subsampling_factor", _LARGEST_SUBSAMPLING)
+    normalised = graph.metadata.get("normalize_type", "")
+    if normalised not in ("", "NA", _NORMALISED):
+        raise LayoutError(f"needs features that are normalised {normalised[:80]!r}, which Streamer does not compute")
+    if graph.metadata.get("is_giga_am", "0") != "0":
+        raise LayoutError("is a GigaAM, whose features Streamer does not compute")
+    if len(graph.inputs) != _WHOLE_INPUTS or not graph.outputs:
+        ports = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+        raise LayoutError(f"has {ports}, not those of an export without caches")
+    features, length = graph.inputs
+    mels = features.shape[1] if features.shape and len(features.shape) == 3 else None
+    if not isinstance(mels, int) or mels < 1:
+        raise LayoutError(f"does not say how many numbers a frame of {features.name} has")
+    left, step, right = _window(graph, subsampling)
+    window = left + step + right
+    check_window(window, mels)
+    check_port(features, ElementType.FLOAT, (1, mels, window), 0)
+    check_port(length, ElementType.INT64, (1,), 0)
+    frames = window // subsampling
+    units = _units(graph.outputs[0], frames, None if transducer else metadata.whole("vocab_size") + 1)
+    kind = Features.NEMO_WHOLE if transducer else Features.NEMO
+    layout = EncoderLayout(window, step, mels, step // subsampling, units, graph.outputs[0].name, (), kind)
+    return replace(
+        layout,
+        upright=True,
+        output_upright=transducer,
+        given=((length, Given.WINDOW),),
+        surroundings=Surroundings(left, right, normalised == _NORMALISED),
+    )
+
+
+_WHOLE_INPUTS: Final = 2  # features and their length
+
+
+def _window(graph: GraphFile, subsampling: int) -> tuple[int, int, int]:
+    """Return the feature frames before a step, in it, and after it."""
+    folder = graph.path.parent
+    if _SIZES[1] in graph.metadata:
+        if (folder / WINDOW_FILE).exists():
+            raise LayoutError(f"was exported for windows of its own, so {WINDOW_FILE} beside it must go")
+        sizes: list[int | None] = [whole_number(graph.metadata.get(name, ""), LONGEST_WINDOW) for name in _SIZES]
+        if None in sizes or not sizes[1] or any(size % subsampling for size in sizes if size):
+            named = ", ".join(_SIZES)
+            raise LayoutError(f"does not have as {named} numbers of feature frames that make whole frames")
+    else:
+        times = window_times(folder)
+        sizes = [_whole_frames(seconds, subsampling) for seconds in (times.left, times.step, times.right)]
+    left, step, right = (size or 0 for size in sizes)
+    return left, max(step, subsampling), right
+
+
+def _whole_frames(seconds: float, subsampling: int) -> int:
+    """Return the number of feature frames in about this time that make whole frames of the output."""
+    return round(seconds * 1000 / FRAME_MS / subsampling) * subsampling
+
+
+WHOLE_NEMO = EncoderFamily(
+    Architecture.WHOLE_NEMO, _is_whole, _whole_layout, ctc=True, transducer=recurrent_transducer_of
 )

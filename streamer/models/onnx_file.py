@@ -76,7 +76,9 @@ class Port:
 class GraphFile:
     """The metadata, the inputs and the outputs of an ONNX file.
 
-    `quantised`: it computes in int8, and must be rewritten before its use. `freed`: the axes of inputs and outputs that
+    `quantised`: it computes in int8, and must be rewritten before its use. `alone`: it computes in int8 in a way that
+    cannot be rewritten, with this operator. Its numbers depend on the whole batch, so each stream needs a run of its
+    own. `freed`: the axes of inputs and outputs that
     must be rewritten, because the file has exactly one stream there. `beside`: other files, with weights of the graph.
     `ort`: the file has the format of onnxruntime, in which nothing can be rewritten.
     """
@@ -89,6 +91,7 @@ class GraphFile:
     beside: tuple[Path, ...] = ()
     freed: Mapping[str, int] = field(default_factory=dict)
     ort: bool = False
+    alone: str = ""
 
     @property
     def size(self) -> int:
@@ -151,14 +154,13 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
     if not real or not outputs:
         raise Damaged
     _check_count(path, len(real), MOST_PORTS, "inputs")
-    quantised = content.find(ROUNDING) >= 0
+    quantised, alone = content.find(ROUNDING) >= 0, ""
     if quantised:
         try:
             Int8Graph(content)
         except UnknownInt8 as error:
-            unknown = f"{path} computes in int8 in a way that Streamer does not know ({error})"
-            raise GraphFileError(f"{unknown}: use the file without .int8") from error
-    return GraphFile(path, metadata, real, tuple(outputs), quantised, tuple(outside))
+            quantised, alone = False, str(error)
+    return GraphFile(path, metadata, real, tuple(outputs), quantised, tuple(outside), alone=alone)
 
 
 def whole_number(text: str, most: int) -> int | None:

@@ -18,6 +18,7 @@ from tests.models.archive_shelf import Item, Shelf, archive_shelf, packed
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_nemo import make_whole_ctc_folder
 
 
 @pytest.fixture
@@ -102,6 +103,37 @@ def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFix
     assert run(["models", "remove", "small-en"]) == 0
     assert "small-en was removed; the shipped model is the default again" in capsys.readouterr().err
     assert not (home / "small-en").exists()
+
+
+def test_the_windows_of_a_model(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The windows of a model without caches can be chosen. What they cost is said at once, and in the list."""
+    folder = home / "heavy"
+    folder.mkdir(parents=True)
+    make_whole_ctc_folder(folder)
+    assert run(["models", "window", "heavy"]) == 0
+    assert "heavy: it has no caches, so it computes each moment 7 times: 5600 ms before" in capsys.readouterr().out
+    assert run(["models", "window", "heavy", "--left", "2.4", "--right", "0"]) == 0
+    assert "computes each moment 3.14 times: 2400 ms before a step of 1120 ms and 0 ms" in capsys.readouterr().out
+    assert run(["models", "window", str(folder), "--step", "2.4"]) == 0
+    assert "2 times: 2400 ms before a step of 2400 ms and 0 ms" in capsys.readouterr().out
+    assert run(["models", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "  heavy\n      Whole-utterance NeMo with CTC, steps of 2400 ms, " in shown
+    assert "      it has no caches, so it computes each moment 2 times: " in shown
+
+    assert run(["models", "window", "heavy", "--step", "29"]) == 1
+    assert "has windows of 3136 frames, and the longest" in capsys.readouterr().err
+    assert run(["models", "window", "heavy"]) == 0
+    assert "2 times: 2400 ms before a step of 2400 ms" in capsys.readouterr().out  # what could not be was not kept
+    (home / "light").mkdir()
+    make_ctc_folder(home / "light")
+    assert run(["models", "window", "light"]) == 1
+    assert "light has caches, so it computes nothing again" in capsys.readouterr().err
+    assert run(["models", "window", "none"]) == 1
+    assert "none is not a folder" in capsys.readouterr().err
+    assert run(["models", "window"]) == 2
+    assert run(["models", "list", "--left", "1"]) == 2
+    assert "--left is only for `streamer models window`" in capsys.readouterr().err
 
 
 def test_a_model_at_an_address(home: Path, shelf: Shelf, archive: bytes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,7 +314,7 @@ def test_names_are_completed(home: Path, archive: bytes, tmp_path: Path, capsys:
         subprocess.run(COMMAND, env=environment, cwd=tmp_path, capture_output=True, check=True)
         return [word.strip() for word in answer.read_text().splitlines()]
 
-    assert set(offered("")) == {"list", "get", "import", "remove", "default"}
+    assert set(offered("")) == {"list", "get", "import", "remove", "default", "window"}
     assert "sherpa-onnx-streaming-zipformer-en-2023-06-26" in offered("get", "sherpa")
     assert offered("remove", "m") == ["mine"]
     assert set(offered("default", "")) == {"mine", "shipped"}

@@ -28,6 +28,7 @@ from streamer.commands.settings.configuration import configure
 from streamer.testing.exact_service import exact_repository
 from tests.engine.reader.scripted_whisper import write_whisper
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_nemo import make_whole_ctc_folder
 
 # Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
 FEW, MANY = 16, 272
@@ -215,8 +216,14 @@ def test_a_public_model(
     usual = {part.name: part.main for part in known[0].parts}
     assert 0 < sizes["encoder"] < 50_000
     assert 0 < sizes["Python and the libraries of the engine"] < usual["Python and the libraries of the engine"]
+    assert not any("it has no caches" in reason for reason in found["why"])
     found = planned("--no-measure", "--memory", "2", "--model", "mine")
     assert "serve --model mine --instances" in found["recommended"]["command"]
+    (folder.parent / "heavy").mkdir()
+    make_whole_ctc_folder(folder.parent / "heavy")
+    found = planned("--no-measure", "--memory", "2", "--model", "heavy")
+    assert any(reason.startswith("Of heavy: it has no caches, so it computes each") for reason in found["why"])
+    assert {part["name"]: part["main"] for part in found["parts"]}["encoder"] > 5.6 * 16_000 * 2
 
 
 def repository_of(folder: Path) -> Path:

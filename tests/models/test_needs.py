@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.models.library import CATALOGUE, KnownModel, PublishedErrors, PublishedFile, known_models
-from streamer.models.needs import Basis, Choice, CostTable, Machine, Needs, needs_of, recommend, weight_bytes
+from streamer.models.needs import Basis, Choice, CostTable, FilesSay, Machine, Needs, needs_of, recommend, weight_bytes
 
 GB = 10**9
 DESK = Machine(16 * GB, 2.0)
@@ -50,11 +50,34 @@ def test_the_cost_is_on_the_line_through_the_measured_sizes(costs: CostTable) ->
     assert costs.cores(35, shared=True) == pytest.approx(0.07)
 
 
+def test_what_is_computed_several_times_costs_more(costs: CostTable) -> None:
+    """Without caches, a stream costs as many times more; one by one, many streams cost as much as each alone."""
+    usual, known, files, alone = (
+        needs_of(model(times_computed=times), DESK, costs, files)
+        for times, files in (
+            (None, FilesSay()),
+            (3.0, FilesSay()),
+            (9.0, FilesSay(times_computed=3.0)),
+            (None, FilesSay(one_by_one=True)),
+        )
+    )
+    assert usual
+    assert known
+    assert alone
+    assert (usual.cores, usual.sessions) == (0.1, 30)
+    assert (known.cores, known.sessions) == (0.3, 10)
+    assert files == known
+    assert (alone.cores, alone.sessions) == (0.1, 18)
+    slow = needs_of(model(times_computed=12.0), DESK, costs)
+    assert slow
+    assert not slow.sessions
+
+
 def test_what_a_model_needs(costs: CostTable) -> None:
     """Memory follows from the weights, sessions from the processors and the memory."""
-    needs = needs_of(model(), DESK, costs, state_bytes=2_000_000)
+    needs = needs_of(model(), DESK, costs, FilesSay(state_bytes=2_000_000))
     assert needs == Needs(150_000_000 + 3 * 40_000_000 + 7_000_000, 0.1, 30, Basis.WEIGHTS)
-    small = needs_of(model(), Machine(700_000_000, 2.0), costs, state_bytes=2_000_000)
+    small = needs_of(model(), Machine(700_000_000, 2.0), costs, FilesSay(state_bytes=2_000_000))
     assert small is not None
     assert small.sessions == (560_000_000 - 250_000_000 - 270_000_000) // 7_000_000 == 5
 
@@ -62,7 +85,7 @@ def test_what_a_model_needs(costs: CostTable) -> None:
 def test_a_model_in_single_files(costs: CostTable) -> None:
     """Its weights stay as they are in the files, and what it costs is in a table of its own."""
     whole = model(million=60, files=(PublishedFile("encoder.ort", 50_000_000),), archive_bytes=50_000_000)
-    needs = needs_of(whole, DESK, costs, state_bytes=2_000_000)
+    needs = needs_of(whole, DESK, costs, FilesSay(state_bytes=2_000_000))
     assert needs == Needs(150_000_000 + 2 * 50_000_000 + 7_000_000, 0.3, 6, Basis.WEIGHTS)
 
 
@@ -77,8 +100,8 @@ def test_a_model_that_falls_behind_carries_no_session(costs: CostTable) -> None:
 def test_from_what_the_size_follows(costs: CostTable, tmp_path: Path) -> None:
     """The number of weights counts before the files, and these before the archive. Without any, nothing is said."""
     known = [
-        needs_of(model(archive_bytes=9), DESK, costs, 9),
-        needs_of(model(million=None, archive_bytes=9), DESK, costs, 40_000_000),
+        needs_of(model(archive_bytes=9), DESK, costs, FilesSay(9)),
+        needs_of(model(million=None, archive_bytes=9), DESK, costs, FilesSay(40_000_000)),
         needs_of(model(million=None, archive_bytes=40_000_000), DESK, costs),
     ]
     assert [needs and needs.basis for needs in known] == [Basis.WEIGHTS, Basis.FILES, Basis.ARCHIVE]

@@ -1,7 +1,8 @@
-"""Which folders of NeMo are used, and what is said about the others."""
+"""Which folders of NeMo are used, with and without caches, and what is said about the others."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,26 @@ import onnx
 import pytest
 from onnx import helper
 
-from streamer.models.layout import Architecture, Family, Features, RecurrentTransducer, SearchKind
+from streamer.models.layout import (
+    WINDOW_FILE,
+    Architecture,
+    Family,
+    Features,
+    RecurrentTransducer,
+    SearchKind,
+    Surroundings,
+)
 from streamer.models.model_folder import ModelFolderError, read_model_folder
 from workshop.graphs.exact_nemo import (
     BLANK,
     LANGUAGES,
+    SIZES,
     TOKENS,
     make_nemo_ctc_folder,
     make_nemo_folder,
     make_nemotron_folder,
+    make_whole_ctc_folder,
+    make_whole_folder,
 )
 
 
@@ -93,7 +105,10 @@ def _without_output(model: onnx.ModelProto) -> None:
         (_told(cache_last_time_dim3="x"), r"has 'x' as cache_last_time_dim3 in its metadata"),
         (_told(prompt_dictionary="{"), r"has a prompt_dictionary or an auto_prompt_id in its metadata that cannot be"),
         (_told(prompt_dictionary='{"de": "1"}'), r"has a prompt_dictionary .* not a table of languages and numbers"),
-        (_told(cache_last_channel_dim1=None), r"encoder\.onnx is a FastConformer of NeMo without caches"),
+        (
+            _told(cache_last_channel_dim1=None),
+            r"encoder\.onnx has 6 inputs and 5 outputs, not those of an export without",
+        ),
         (
             _changed("encoder.onnx", _without_output),
             r"encoder\.onnx has 6 inputs and 4 outputs, not those",
@@ -116,6 +131,91 @@ def _without_output(model: onnx.ModelProto) -> None:
 def test_what_cannot_be_used(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
     """A sentence says what is wrong with the folder, before any library computes it."""
     folder = make_nemotron_folder(tmp_path)
+    damage(folder)
+    with pytest.raises(ModelFolderError, match=said):
+        read_model_folder(folder)
+
+
+def test_a_model_without_caches(tmp_path: Path) -> None:
+    """Its windows are the usual ones, and each moment is in several of them."""
+    public = read_model_folder(make_whole_ctc_folder(tmp_path))
+    assert public.family == Family(Architecture.WHOLE_NEMO, SearchKind.CTC)
+    layout = public.layout
+    assert (layout.window, layout.step, layout.frames) == (784, 112, 14)
+    assert layout.surroundings == Surroundings(560, 112, normalised=False)
+    assert layout.ahead_samples == 17_920
+    assert layout.times_computed == 7
+    assert layout.state_bytes == 5.6 * 16_000 * 2
+    [cost] = public.costs
+    assert cost == (
+        "it has no caches, so it computes each moment 7 times: 5600 ms before a step of 1120 ms and 1120 ms after it "
+        "are computed with it"
+    )
+
+
+def test_a_transducer_with_windows_of_its_own(tmp_path: Path) -> None:
+    """A model that was exported for certain windows has these, and no others may be chosen."""
+    public = read_model_folder(make_whole_folder(tmp_path, normalised=True, durations=5, sizes=SIZES))
+    assert public.family.title == "Whole-utterance NeMo transducer"
+    assert public.layout.surroundings == Surroundings(64, 16, normalised=True)
+    assert (public.layout.window, public.layout.step, public.layout.mels) == (104, 24, 128)
+    assert isinstance(public.transducer, RecurrentTransducer)
+    assert (public.transducer.vocabulary, public.transducer.durations) == (len(TOKENS), 5)
+    (tmp_path / WINDOW_FILE).write_text('{"left": 2}')
+    with pytest.raises(
+        ModelFolderError, match=r"was exported for windows of its own, so window\.json beside it must go"
+    ):
+        read_model_folder(tmp_path)
+
+
+def test_other_windows(tmp_path: Path) -> None:
+    """A file in the folder chooses them, in seconds; they are rounded to whole frames."""
+    folder = make_whole_ctc_folder(tmp_path)
+    (folder / WINDOW_FILE).write_text(json.dumps({"left": 2, "step": 0.5, "right": 0}))
+    layout = read_model_folder(folder).layout
+    assert layout.surroundings == Surroundings(200, 0, normalised=False)
+    assert (layout.step, layout.ahead_samples) == (48, 0)
+    (folder / WINDOW_FILE).write_text(json.dumps({"step": 0}))
+    assert read_model_folder(folder).layout.step == 8
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"left": "2"}', '{"chunk": 1}', '{"left": -1}', '{"left": NaN}', "9" * 9999]
+)
+def test_windows_that_are_none(content: str, tmp_path: Path) -> None:
+    """A sentence says what such a file must have."""
+    folder = make_whole_ctc_folder(tmp_path)
+    (folder / WINDOW_FILE).write_text(content)
+    with pytest.raises(
+        ModelFolderError, match=r"has a window\.json beside it that is no object with seconds for left, "
+    ):
+        read_model_folder(folder)
+    (folder / WINDOW_FILE).write_text('{"left": 29, "step": 2}')
+    with pytest.raises(ModelFolderError, match="has windows of 3208 frames, and the longest that is possible has 3000"):
+        read_model_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_told(normalize_type="all_features"), r"are normalised 'all_features', which Streamer does not compute"),
+        (_told(is_giga_am="1"), r"is a GigaAM, whose features Streamer does not compute"),
+        (_told(subsampling_factor="99"), r"has 99 as subsampling_factor in its metadata, which is more than 64"),
+        (_told(chunk_feature_frames="20"), r"does not have as left_feature_frames, chunk_.* that make whole frames"),
+        (_told(chunk_feature_frames="0"), r"does not have as left_feature_frames, chunk_.* that make whole frames"),
+        (_told(left_feature_frames=None), r"does not have as left_feature_frames, chunk_.* that make whole frames"),
+        (
+            _told(model_type="EncDecMultiTaskModel"),
+            r"is a model of the type 'EncDecMultiTaskModel', which cannot be used",
+        ),
+        (_sized("encoder.onnx", "input", 0, 2, 96), r"has audio_signal of the size 96, where its metadata says 104"),
+        (_sized("encoder.onnx", "input", 0, 0, 1), r"encoder\.onnx computes exactly 1 stream at a time"),
+        (_sized("joiner.onnx", "output", 0, 3, 99), r"joiner\.onnx has outputs of the size 99, where .* says 24"),
+    ],
+)
+def test_what_cannot_be_computed_by_windows(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
+    """A sentence says what is wrong with a folder without caches."""
+    folder = make_whole_folder(tmp_path, sizes=SIZES)
     damage(folder)
     with pytest.raises(ModelFolderError, match=said):
         read_model_folder(folder)

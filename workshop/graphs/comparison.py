@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -14,17 +14,23 @@ from numpy.typing import NDArray
 from streamer.base.limits import BEAM, GREEDY, LANGUAGE
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.endpointing import EndpointRule
-from streamer.engine.public.beam import Candidate, TransducerBeamSearch
-from streamer.engine.public.graph_model import SAMPLE_RATE, GraphModel
+from streamer.engine.public.beam import Candidate, Grown, RecurrentBeamSearch, TransducerBeamSearch
+from streamer.engine.public.graph_model import FRAMES, SAMPLE_RATE, GraphModel
 from streamer.engine.public.greedy import RecurrentGreedySearch, TokenSearch
 from streamer.engine.public.hotwords import PhraseTokens
 from streamer.engine.public.loading import token_searches
-from streamer.engine.public.transducers import UNKNOWN, TransducerGraphs
+from streamer.engine.public.transducers import (
+    UNKNOWN,
+    Predictor,
+    RecurrentGraphs,
+    TransducerGraphs,
+    context_of,
+)
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.waiting import Work
-from streamer.models.layout import ContextTransducer
+from streamer.models.layout import ContextTransducer, RecurrentTransducer, Surroundings
 from streamer.models.model_folder import PublicModel, read_model_folder
 from workshop.graphs.reference import Reference, reference_tokens
 
@@ -112,7 +118,7 @@ class RecordingModel(GraphModel):
                 if self.languages:  # sherpa-onnx leaves out tokens that look like the names of languages
                     tokens = [token for token in tokens if not _TAG.fullmatch(self._names[token.number])]
                 names = [self._names[token.number] for token in tokens]
-                if isinstance(self._search, RecurrentGreedySearch):
+                if isinstance(self._search, (RecurrentGreedySearch, RecurrentBeamSearch)):
                     names = [name for name in names if name != UNKNOWN]  # but it keeps their frames
                 samples = np.concatenate([*parts, windows[-1]])
                 segment = Segment(samples, names, [token.frame for token in tokens], self._hotwords.get(slot, ()))
@@ -191,6 +197,22 @@ def recognised_segments(
     public = read_model_folder(folder)
     model, searches = RecordingModel(public, "recorded"), _searches(public, search)
     segments = model.follow(searches[search], public.tokens)
+    _recognise(model, searches, streams, seconds=seconds, seed=seed, search=search, hotwords=hotwords, sound=sound)
+    return segments
+
+
+def _recognise(
+    model: GraphModel,
+    searches: Mapping[str, TokenSearch],
+    streams: int,
+    *,
+    seconds: float,
+    seed: int,
+    search: str = GREEDY,
+    hotwords: Sequence[Hotword] = (),
+    sound: Sound = random_sound,
+) -> None:
+    """Recognise streams that begin and end at different times, in chunks of any length."""
     recogniser = Recogniser(model, searches, slots=SLOTS, idle_limit_s=float("inf"))
     options = StreamOptions(
         step_ms=model.step_ms[0], search=search, endpoint=EndpointRule(after_text_ms=600, without_text_ms=1000)
@@ -205,7 +227,6 @@ def recognised_segments(
         hotwords=hotwords,
         languages=model.languages,
     )
-    return segments
 
 
 def run_streams(
@@ -249,14 +270,61 @@ def run_streams(
             del live[number]
 
 
+class WindowModel(GraphModel):
+    """A model without caches that notes its windows: the samples of each, and its frames."""
+
+    def __init__(self, public: PublicModel) -> None:
+        self.windows: list[tuple[NDArray[np.int16], NDArray[np.float32]]] = []
+        super().__init__(public, "recorded")
+        self.windows.clear()  # those of the trial
+
+    def _windows_around(
+        self, state: ModelState, numbers: list[int], samples: NDArray[np.int16], surroundings: Surroundings
+    ) -> list[NDArray[np.int16]]:
+        self._latest = super()._windows_around(state, numbers, samples, surroundings)
+        return self._latest
+
+    def _frames_of_step(self, frames: NDArray[np.float32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
+        for window, own in zip(self._latest, frames, strict=True):
+            self.windows.append((window, own[: len(window) // self.frame_samples].copy()))
+        return super()._frames_of_step(frames, lengths)
+
+
+def compare_windows(folder: Path, streams: int, *, seconds: float = 8.0, seed: int = 0) -> Comparison:
+    """Recognise this many streams with a model without caches, and each of their windows again with sherpa-onnx.
+
+    The tokens of a window are those that a search finds in all of its frames, as if they were a whole utterance. Each
+    window was computed in a batch with those of other streams.
+    """
+    public = read_model_folder(folder)
+    model = WindowModel(public)
+    _recognise(model, token_searches(public, SLOTS), streams, seconds=seconds, seed=seed)
+    search = token_searches(public, 1)[GREEDY]
+    segments = []
+    for samples, frames in model.windows:
+        search.reset([0])
+        search.advance([0], {FRAMES: frames[None]})
+        tokens = search.tokens(0)
+        names = [public.tokens[token.number].replace("▁", " ") for token in tokens]
+        segments.append(Segment(samples, names, [token.frame for token in tokens]))
+    expected = reference_tokens(folder, [segment.samples for segment in segments])
+    result = Comparison(streams, len(segments), sum(len(segment.tokens) for segment in segments))
+    result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].compared != pair[1]]
+    return result
+
+
 def _searches(public: PublicModel, search: str) -> dict[str, TokenSearch]:
-    if search == BEAM and isinstance(public.transducer, ContextTransducer):
-        graphs = TransducerGraphs(public.tokens, public.transducer)
-        return {BEAM: MeasuredBeamSearch(public.tokens, graphs, PhraseTokens(public.tokens, public.pieces), SLOTS)}
+    if search == BEAM and public.transducer is not None:
+        phrases = PhraseTokens(public.tokens, public.pieces)
+        if isinstance(public.transducer, ContextTransducer):
+            graphs = TransducerGraphs(public.tokens, public.transducer)
+            return {BEAM: MeasuredContextSearch(public.tokens, graphs, phrases, SLOTS)}
+        assert isinstance(public.transducer, RecurrentTransducer)
+        return {BEAM: MeasuredRecurrentSearch(public.tokens, RecurrentGraphs(public.transducer), phrases, SLOTS)}
     return {search: token_searches(public, SLOTS)[search]}
 
 
-# The beam search of transducers, with the margins of its decisions.
+# The beam searches of transducers, with the margins of their decisions.
 
 _NONE = float("inf")
 
@@ -267,7 +335,7 @@ class MeasuredBeamSearch(TransducerBeamSearch):
     Scores decide which candidates go on, which of two equal sequences gives the times, and which hypothesis is shown.
     """
 
-    def __init__(self, tokens: Sequence[str], graphs: TransducerGraphs, phrases: PhraseTokens, slots: int) -> None:
+    def __init__(self, tokens: Sequence[str], graphs: Predictor, phrases: PhraseTokens, slots: int) -> None:
         super().__init__(tokens, graphs, phrases, slots)
         self.hotwords: list[tuple[Hotword, ...]] = [()] * slots
         """The hotwords of the stream in each slot."""
@@ -286,10 +354,21 @@ class MeasuredBeamSearch(TransducerBeamSearch):
 
     def margin(self, slot: int) -> float:
         """Return the least margin of the running segment, if it ended here."""
-        beam = self._beams[slot]
-        before = len(self._graphs.start) + len(beam.settled)
-        first, *others = sorted((one.score / (before + len(one.tokens)) for one in beam.hypotheses), reverse=True)
+        first, *others = sorted(self._final_scores(slot), reverse=True)
         return min([self._margins[slot], *(first - other for other in others)])
+
+    def _final_scores(self, slot: int) -> Iterator[float]:
+        """Yield the scores of which the highest decides what is shown."""
+        raise NotImplementedError
+
+
+class MeasuredContextSearch(MeasuredBeamSearch):
+    """The search of transducers of icefall."""
+
+    def _final_scores(self, slot: int) -> Iterator[float]:
+        beam = self._beams[slot]
+        before = len(context_of(self._graphs.first)) + len(beam.settled)
+        return (one.score / (before + len(one.tokens)) for one in beam.hypotheses)
 
     def _chosen(self, slot: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         chosen = super()._chosen(slot, candidates)
@@ -303,3 +382,22 @@ class MeasuredBeamSearch(TransducerBeamSearch):
             best.setdefault(numbers, candidate.less)
         self._margins[slot] = min([self._margins[slot], *gaps])
         return chosen
+
+
+class MeasuredRecurrentSearch(RecurrentBeamSearch, MeasuredBeamSearch):
+    """The search of transducers of NeMo."""
+
+    def _final_scores(self, slot: int) -> Iterator[float]:
+        return (one.score for one in self._beams[slot].hypotheses)
+
+    def _kept(self, slot: int, grown: Sequence[Grown]) -> Sequence[Grown]:
+        scores: dict[tuple[bool, tuple[int, ...]], list[float]] = {}
+        for one in grown:
+            scores.setdefault((one.stays, one.hypothesis.numbers), []).append(one.hypothesis.score)
+        ways = [sorted(each, reverse=True) for each in scores.values()]
+        gaps = [each[0] - each[1] for each in ways if len(each) > 1]
+        best = sorted((each[0] for each in ways), reverse=True)
+        if len(best) > self._width:
+            gaps.append(best[self._width - 1] - best[self._width])
+        self._margins[slot] = min([self._margins[slot], *gaps])
+        return super()._kept(slot, grown)

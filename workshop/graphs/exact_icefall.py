@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 TOKENS: Final = ("<blk>", "<sos/eos>", "<unk>", *(f"▁{letter}" for letter in "ABCDEFG"), *"HIJKLMNOPQRST", "'")
 MELS, HIDDEN, JOINED, CONTEXT = 80, 12, 16, 2
-_SOFTNESS: Final = 0.25  # the factor of the scores of a model that is not exact
+SOFTNESS: Final = 0.25  # the factor of the scores of a model that is not exact
 _QUIET: Final = -40  # four times the logarithm of a mean energy; below it is silence
 _AGE_UNIT: Final = 1 / 16  # the factor of ages
 
@@ -87,7 +87,7 @@ def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch
     tokens = predictor.input("y", (batch, CONTEXT), TensorProto.INT64)
     nothing = predictor.constant(0, np.int64)
     is_token = predictor.node("Cast", predictor.node("GreaterOrEqual", tokens, nothing), to=TensorProto.FLOAT)
-    table = predictor.constant(3 * _weights(predictor, len(TOKENS), JOINED, exact=exact))
+    table = predictor.constant(3 * weights(predictor, len(TOKENS), JOINED, exact=exact))
     rows = predictor.node("Gather", table, predictor.node("Max", tokens, nothing))
     weighed = predictor.node("Mul", rows, predictor.node("Unsqueeze", is_token, predictor.constant([2], np.int64)))
     places = predictor.constant(np.array([[[1.0], [2.0]]]))  # the order of the context matters
@@ -95,15 +95,15 @@ def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch
     predicted = predictor.node("ReduceSum", predicted, predictor.constant([1], np.int64), keepdims=0)
     predictor.output(predicted, "decoder_out", (batch, JOINED))
     if not exact:
-        _write_pieces(folder, predictor)
+        write_pieces(folder, predictor)
     predictor.save(folder / "decoder-epoch-1-avg-1.onnx", {"context_size": CONTEXT, "vocab_size": len(TOKENS)})
     joiner = GraphBuilder(seed + 2)
     ports = [joiner.input(name, (batch, JOINED)) for name in ("encoder_out", "decoder_out")]
     joined = joiner.node("Clip", joiner.node("Add", *ports), joiner.constant(-8), joiner.constant(8))
-    scores = joiner.node("MatMul", joined, joiner.constant(_weights(joiner, JOINED, len(TOKENS), exact=exact)))
+    scores = joiner.node("MatMul", joined, joiner.constant(weights(joiner, JOINED, len(TOKENS), exact=exact)))
     scores = joiner.node("Add", scores, joiner.constant(offsets(joiner, 20)))
     if not exact:
-        scores = joiner.node("Mul", scores, joiner.constant(_SOFTNESS))
+        scores = joiner.node("Mul", scores, joiner.constant(SOFTNESS))
     joiner.output(scores, "logit", (batch, len(TOKENS)))
     joiner.save(folder / "joiner-epoch-1-avg-1.onnx", {"joiner_dim": JOINED})
     write_tokens(folder)
@@ -143,7 +143,17 @@ def add_hidden(
     quiet: int = _QUIET,
 ) -> str:
     """Add one row of hidden numbers for several feature frames. Frames below `quiet` are zero."""
-    steps = builder.whole(features, 4.0, 96.0)
+    centred = add_centred(builder, features, quiet)
+    early, late = (
+        builder.node("Slice", centred, *(builder.constant([at], np.int64) for at in (begin, begin + chunk, 1)))
+        for begin in (0, window - chunk)
+    )
+    return add_rows(builder, builder.node("Add", early, late), subsampling, mels)
+
+
+def add_centred(builder: GraphBuilder, features: str, quiet: int, scale: float = 4.0, most: float = 96.0) -> str:
+    """Add the features as whole numbers without the mean of their frame. Frames below `quiet` are zero."""
+    steps = builder.whole(features, scale, most)
     mean = builder.node(
         "ReduceSum",
         builder.node("Slice", steps, *(builder.constant([at], np.int64) for at in (0, 64, 2))),
@@ -151,15 +161,14 @@ def add_hidden(
     )
     mean = builder.whole(mean, 1 / 64, 96.0)
     loud = builder.node("Clip", builder.node("Sub", mean, builder.constant(quiet)), *map(builder.constant, (0, 1)))
-    centred = builder.node("Mul", builder.node("Sub", steps, mean), loud)
-    early, late = (
-        builder.node("Slice", centred, *(builder.constant([at], np.int64) for at in (begin, begin + chunk, 1)))
-        for begin in (0, window - chunk)
-    )
-    both = builder.node("Add", early, late)
-    rows = builder.node("Reshape", both, builder.constant([0, chunk // subsampling, subsampling * mels], np.int64))
-    weights = builder.constant(builder.signs(subsampling * mels, HIDDEN))
-    return builder.whole(builder.node("MatMul", rows, weights), 1 / 32, 16.0)
+    return builder.node("Mul", builder.node("Sub", steps, mean), loud)
+
+
+def add_rows(builder: GraphBuilder, frames: str, subsampling: int, mels: int) -> str:
+    """Add one row of hidden numbers for several frames of whole numbers."""
+    rows = builder.node("Reshape", frames, builder.constant([0, -1, subsampling * mels], np.int64))
+    mixed = builder.node("MatMul", rows, builder.constant(builder.signs(subsampling * mels, HIDDEN)))
+    return builder.whole(mixed, 1 / 32, 16.0)
 
 
 def add_frames(builder: GraphBuilder, hidden: str, memory: str) -> str:
@@ -182,7 +191,8 @@ def _word(random: np.random.Generator) -> str:
     return "".join([random.choice(list("ABCDEFG")), *random.choice(list("HIJKLMNOPQRST"), random.integers(0, 3))])
 
 
-def _weights(builder: GraphBuilder, *shape: int, exact: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def weights(builder: GraphBuilder, *shape: int, exact: bool) -> NDArray[np.float32]:
+    """Draw weights: signs, or any numbers if the model need not be exact."""
     if exact:
         return builder.signs(*shape)
     return builder.random.normal(0, 0.8, shape).astype(np.float32)
@@ -218,9 +228,14 @@ def add_states(
     if age:
         value = builder.node("Cast", builder.input(age, (batch,), TensorProto.INT64), to=TensorProto.FLOAT)
         total = builder.node("Add", total, builder.node("Mul", value, builder.constant(_AGE_UNIT)))
+    return results, add_rest(builder, total)
+
+
+def add_rest(builder: GraphBuilder, total: str) -> str:
+    """Add a number from 0 to 15 for each stream: the rest of a whole number."""
     turns = builder.node("Floor", builder.node("Mul", total, builder.constant(1 / 16)))
     rest = builder.node("Sub", total, builder.node("Mul", turns, builder.constant(16)))
-    return results, builder.node("Unsqueeze", rest, builder.constant([1, 2], np.int64))
+    return builder.node("Unsqueeze", rest, builder.constant([1, 2], np.int64))
 
 
 def _renewed(builder: GraphBuilder, value: str, hidden: str, state: State) -> str:
@@ -261,7 +276,7 @@ def _save(
     builder.save(path, {**frames, **encoder.metadata})
 
 
-def _write_pieces(folder: Path, builder: GraphBuilder) -> None:
+def write_pieces(folder: Path, builder: GraphBuilder) -> None:
     """Write the scores of the tokens, by which sherpa-onnx divides hotwords."""
     lines = (f"{token}\t{builder.random.uniform(-8, -2):.3f}\n" for token in TOKENS[3:])
     (folder / "bpe.vocab").write_text("".join(lines), encoding="utf-8")

@@ -19,15 +19,21 @@ from workshop.graphs.exact_icefall import (
     BATCH,
     HIDDEN,
     JOINED,
+    SOFTNESS,
     Batch,
     GraphBuilder,
     State,
+    add_centred,
     add_ctc,
     add_frames,
     add_hidden,
+    add_rest,
+    add_rows,
     add_states,
     offsets,
     pooled,
+    weights,
+    write_pieces,
     write_tokens,
 )
 
@@ -53,30 +59,36 @@ def make_nemo_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 16, batch:
 
 
 def make_nemo_folder(
-    folder: Path, seed: int = 0, *, chunk: int = 16, batch: Batch = BATCH, languages: Mapping[str, int] | None = None
+    folder: Path,
+    seed: int = 0,
+    *,
+    chunk: int = 16,
+    batch: Batch = BATCH,
+    languages: Mapping[str, int] | None = None,
+    exact: bool = True,
 ) -> Path:
     """Make a folder with a transducer. With `languages` it knows these, and has more features, as Nemotron has.
 
-    A state of its predictor is for exactly one stream, as in published files.
+    A state of its predictor is for exactly one stream, as in published files. `exact` is that of `make_transducer`.
     """
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, chunk, 128 if languages else 80, batch, languages or {})
     builder.output(builder.node("Transpose", frames, perm=[0, 2, 1]), "outputs", (batch, JOINED, "frames"))
     _save(builder, folder / "encoder.onnx", states, chunk, batch, languages or {})
-    _make_predictor(folder / "decoder.onnx", seed + 1)
-    _make_joiner(folder / "joiner.onnx", seed + 2)
+    _make_predictor(folder / "decoder.onnx", seed + 1, exact=exact)
+    _make_joiner(folder / "joiner.onnx", seed + 2, exact=exact)
     write_tokens(folder, TOKENS)
     return folder
 
 
-def make_nemotron_folder(folder: Path, seed: int = 0, *, chunk: int = 56) -> Path:
+def make_nemotron_folder(folder: Path, seed: int = 0, *, chunk: int = 56, exact: bool = True) -> Path:
     """Make a folder with a transducer of several languages."""
-    return make_nemo_folder(folder, seed, chunk=chunk, languages=LANGUAGES)
+    return make_nemo_folder(folder, seed, chunk=chunk, languages=LANGUAGES, exact=exact)
 
 
-def with_any_step(make: Callable[..., Path]) -> Callable[[Path, int], Path]:
+def with_any_step(make: Callable[..., Path], **options: bool) -> Callable[[Path, int], Path]:
     """Return a function that makes the same folders with steps of 80 ms to 1040 ms in turn."""
-    return lambda folder, seed: make(folder, seed, chunk=CHUNKS[seed % len(CHUNKS)])
+    return lambda folder, seed: make(folder, seed, chunk=CHUNKS[seed % len(CHUNKS)], **options)
 
 
 def _states(chunk: int) -> tuple[State, ...]:
@@ -132,7 +144,91 @@ def _save(
     builder.save(path, metadata)
 
 
-def _make_predictor(path: Path, seed: int) -> None:
+# Models that hear whole utterances, such as Parakeet. Each frame depends on its neighbours and on the whole window.
+
+_NORMAL: Final = ("per_feature", 1.0, 1.0)  # how features are made whole if they have the mean 0 and the deviation 1
+_USUAL: Final = ("", 4.0, 96.0)
+SIZES: Final = (64, 24, 16)  # the windows of a model that says which ones it was made for, in feature frames
+_END: Final = 1 << 40
+
+
+def make_whole_ctc_folder(folder: Path, seed: int = 0, *, normalised: bool = False) -> Path:
+    """Make a folder with a CTC model for whole utterances."""
+    builder = GraphBuilder(seed)
+    frames = _whole_encoder(builder, 80, normalised)
+    builder.output(add_ctc(builder, frames, BLANK, 12), "logprobs", (BATCH, "frames", len(TOKENS)))
+    builder.save(folder / "model.onnx", _whole_metadata("EncDecCTCModelBPE", normalised))
+    write_tokens(folder, TOKENS)
+    return folder
+
+
+def make_whole_folder(
+    folder: Path,
+    seed: int = 0,
+    *,
+    normalised: bool = False,
+    durations: int = 0,
+    sizes: tuple[int, int, int] | None = None,
+    exact: bool = True,
+) -> Path:
+    """Make a folder with a transducer for whole utterances. With `sizes`, it was exported for these windows.
+
+    `durations`: the number of durations that its joiner knows, if any. `exact` is that of `make_transducer`.
+    """
+    builder = GraphBuilder(seed)
+    frames = _whole_encoder(builder, 128, normalised)
+    builder.output(builder.node("Transpose", frames, perm=[0, 2, 1]), "outputs", (BATCH, JOINED, "frames"))
+    count = builder.node("Div", "length", builder.constant(_SUBSAMPLING, np.int64))
+    builder.output(count, "encoded_lengths", (BATCH,), TensorProto.INT64)
+    metadata = _whole_metadata("EncDecRNNTBPEModel", normalised)
+    if durations:
+        metadata["url"] = "https://example.org/tdt"  # by this sherpa-onnx knows such a model
+    if sizes:
+        names = ("left", "chunk", "right")
+        metadata |= {f"{name}_feature_frames": size for name, size in zip(names, sizes, strict=True)}
+    builder.save(folder / "encoder.onnx", metadata)
+    _make_predictor(folder / "decoder.onnx", seed + 1, exact=exact)
+    _make_joiner(folder / "joiner.onnx", seed + 2, exact=exact, durations=durations)
+    write_tokens(folder, TOKENS)
+    return folder
+
+
+def _whole_encoder(builder: GraphBuilder, mels: int, normalised: bool) -> str:
+    """Add an encoder. Returns its frames. What comes after the length of a window changes nothing."""
+    _, scale, most = _NORMAL if normalised else _USUAL
+    features = builder.input("audio_signal", (BATCH, mels, "time"))
+    length = builder.input("length", (BATCH,), TensorProto.INT64)
+    upright = builder.node("Transpose", features, perm=[0, 2, 1])
+    whole = add_centred(builder, upright, -96 if normalised else _QUIET, scale, most)
+    size = builder.node("Gather", builder.node("Shape", upright), builder.constant(1, np.int64))
+    places = builder.node("Range", builder.constant(0, np.int64), size, builder.constant(1, np.int64))
+    within = builder.node("Less", places, builder.node("Unsqueeze", length, builder.constant([1], np.int64)))
+    mask = builder.node("Unsqueeze", within, builder.constant([2], np.int64))
+    whole = builder.node("Mul", whole, builder.node("Cast", mask, to=TensorProto.FLOAT))
+    hidden = add_rows(builder, whole, _SUBSAMPLING, mels)
+    padded = builder.node("Pad", hidden, builder.constant([0, 1, 0, 0, 1, 0], np.int64))
+    before, after = (
+        builder.node("Slice", padded, *(builder.constant([at], np.int64) for at in (begin, end, 1)))
+        for begin, end in ((0, -2), (2, _END))
+    )
+    weighed = builder.node("Mul", hidden, builder.constant(builder.signs(HIDDEN)))
+    memory = add_rest(builder, builder.node("ReduceSum", weighed, builder.constant([1, 2], np.int64), keepdims=0))
+    return add_frames(builder, builder.node("Add", hidden, builder.node("Sub", before, after)), memory)
+
+
+def _whole_metadata(kind: str, normalised: bool) -> dict[str, object]:
+    return {
+        "model_type": kind,
+        "vocab_size": BLANK,
+        "subsampling_factor": _SUBSAMPLING,
+        "normalize_type": (_NORMAL if normalised else _USUAL)[0],
+        "pred_rnn_layers": _PREDICTOR_LAYERS,
+        "pred_hidden": HIDDEN,
+        "feat_dim": 128,
+    }
+
+
+def _make_predictor(path: Path, seed: int, *, exact: bool) -> None:
     builder = GraphBuilder(seed)
     token = builder.input("targets", (BATCH, 1), TensorProto.INT32)
     count = builder.input("target_length", (BATCH,), TensorProto.INT32)
@@ -140,36 +236,56 @@ def _make_predictor(path: Path, seed: int) -> None:
         builder.input("states.1", (_PREDICTOR_LAYERS, BATCH, HIDDEN)),
         builder.input("onnx::LSTM_3", (_PREDICTOR_LAYERS, 1, HIDDEN)),
     ]
-    table = builder.constant(3 * builder.signs(len(TOKENS), HIDDEN))
+    table = builder.constant(3 * weights(builder, len(TOKENS), HIDDEN, exact=exact))
     row = builder.node("Squeeze", builder.node("Gather", table, token), builder.constant([1], np.int64))
     read, fresh = row, []
     for state in states:
-        turned = builder.node("MatMul", state, builder.constant(builder.signs(HIDDEN, HIDDEN)))
+        turned = builder.node("MatMul", state, builder.constant(weights(builder, HIDDEN, HIDDEN, exact=exact)))
         added = builder.node("Add", builder.node("Mul", turned, builder.constant(0.25)), read)
-        fresh.append(builder.whole(added, 1, 8.0))
+        fresh.append(_limited(builder, added, 1, exact=exact))
         read = builder.node("ReduceSum", fresh[-1], builder.constant([0], np.int64), keepdims=0)
-    result = builder.node("Unsqueeze", builder.whole(read, 0.5, 8.0), builder.constant([2], np.int64))
+    result = builder.node("Unsqueeze", _limited(builder, read, 0.5, exact=exact), builder.constant([2], np.int64))
     builder.output(result, "outputs", (BATCH, HIDDEN, 1))
     builder.output(count, "prednet_lengths", (BATCH,), TensorProto.INT32)
     builder.output(fresh[0], "states", (_PREDICTOR_LAYERS, BATCH, HIDDEN))
     builder.output(fresh[1], "74", (_PREDICTOR_LAYERS, 1, HIDDEN))
+    if not exact:
+        write_pieces(path.parent, builder)
     builder.save(path, {})
 
 
-def _make_joiner(path: Path, seed: int) -> None:
+def _make_joiner(path: Path, seed: int, *, exact: bool, durations: int = 0) -> None:
     builder = GraphBuilder(seed)
     frames = builder.input("encoder_outputs", (BATCH, JOINED, 1))
     predicted = builder.input("decoder_outputs", (BATCH, HIDDEN, 1))
     rows = [
-        builder.node("MatMul", builder.node("Transpose", port, perm=[0, 2, 1]), builder.constant(weights))
-        for port, weights in ((frames, builder.signs(JOINED, JOINED)), (predicted, builder.signs(HIDDEN, JOINED)))
+        builder.node(
+            "MatMul",
+            builder.node("Transpose", port, perm=[0, 2, 1]),
+            builder.constant(weights(builder, size, JOINED, exact=exact)),
+        )
+        for port, size in ((frames, JOINED), (predicted, HIDDEN))
     ]
-    joined = builder.whole(builder.node("Add", *rows), 0.5, 8.0)
-    scores = builder.node("MatMul", joined, builder.constant(builder.signs(JOINED, len(TOKENS))))
+    joined = _limited(builder, builder.node("Add", *rows), 0.5, exact=exact)
+    scores = builder.node("MatMul", joined, builder.constant(weights(builder, JOINED, len(TOKENS), exact=exact)))
     scores = builder.node("Add", scores, builder.constant(offsets(builder, 30, BLANK)))
+    if not exact:
+        scores = builder.node("Mul", scores, builder.constant(SOFTNESS))
+    if durations:
+        longer = builder.node("MatMul", joined, builder.constant(builder.signs(JOINED, durations)))
+        longer = builder.node("Add", longer, builder.constant(-np.arange(durations) / 64))
+        scores = builder.node("Concat", scores, longer, axis=-1)
     result = builder.node("Unsqueeze", scores, builder.constant([1], np.int64))
-    builder.output(result, "outputs", (BATCH, 1, 1, len(TOKENS)))
+    builder.output(result, "outputs", (BATCH, 1, 1, len(TOKENS) + durations))
     builder.save(path, {})
+
+
+def _limited(builder: GraphBuilder, value: str, scale: float, *, exact: bool) -> str:
+    """Add nodes that scale and limit, and round if the model must be exact."""
+    if exact:
+        return builder.whole(value, scale, 8.0)
+    scaled = builder.node("Mul", value, builder.constant(scale))
+    return builder.node("Clip", scaled, builder.constant(-8), builder.constant(8))
 
 
 # Makes folders with a small model in the format of T-one that computes exactly.

@@ -29,6 +29,8 @@ from streamer.models.model_folder import PublicModel, read_model_folder
 _FRAMES_S: Final = {
     Family(Architecture.T_ONE, SearchKind.CTC): 0.03,
     Family(Architecture.FASTCONFORMER, SearchKind.TRANSDUCER): 0.08,
+    Family(Architecture.WHOLE_NEMO, SearchKind.TRANSDUCER): 0.08,
+    Family(Architecture.WHOLE_NEMO, SearchKind.CTC): 0.08,
 }
 """The length of a frame by which sherpa-onnx computes times. Frames of NeMo with CTC are twice as long in fact."""
 _USUAL_FRAME_S: Final = 0.04
@@ -80,12 +82,18 @@ def main() -> None:
     request = json.load(sys.stdin)
     recogniser = reference_recogniser(folder, request["search"])
     family = read_model_folder(folder).family
-    telephone = family.architecture is Architecture.T_ONE
+    telephone, whole = (family.architecture is each for each in (Architecture.T_ONE, Architecture.WHOLE_NEMO))
     rate, frame_s = 8_000 if telephone else 16_000, _FRAMES_S.get(family, _USUAL_FRAME_S)
     results = []
     with np.load(path) as segments:
         for name, hotwords, language in zip(segments.files, request["hotwords"], request["languages"], strict=True):
             stream = recogniser.create_stream(hotwords=hotwords) if hotwords else recogniser.create_stream()
+            if whole:
+                stream.accept_waveform(rate, segments[name].astype(np.float32) / 32768)
+                recogniser.decode_stream(stream)
+                result = stream.result
+                results.append((result.tokens, [round(time / frame_s) for time in result.timestamps]))
+                continue
             stream.set_option("language", language)
             samples = _telephone(segments[name]) if telephone else segments[name]
             stream.accept_waveform(rate, samples.astype(np.float32) / 32768)
@@ -113,17 +121,21 @@ def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
         return sherpa_onnx.OnlineRecognizer.from_t_one_ctc(model=str(public.encoder.path), **usual)
     if public.family == Family(Architecture.FASTCONFORMER, SearchKind.CTC):
         return sherpa_onnx.OnlineRecognizer.from_nemo_ctc(model=str(public.encoder.path), **usual)
+    if public.family == Family(Architecture.WHOLE_NEMO, SearchKind.CTC):
+        return sherpa_onnx.OfflineRecognizer.from_nemo_ctc(model=str(public.encoder.path), **usual)
     if public.transducer is None:
         return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(model=str(public.encoder.path), **usual)
     if (folder / VOCABULARY).exists():
         usual |= {"modeling_unit": "bpe", "bpe_vocab": str(folder / VOCABULARY)}
-    return sherpa_onnx.OnlineRecognizer.from_transducer(
-        encoder=str(public.encoder.path),
-        decoder=str(public.transducer.predictor.path),
-        joiner=str(public.transducer.joiner.path),
-        decoding_method="modified_beam_search" if search == BEAM else "greedy_search",
-        **usual,
-    )
+    usual |= {
+        "encoder": str(public.encoder.path),
+        "decoder": str(public.transducer.predictor.path),
+        "joiner": str(public.transducer.joiner.path),
+        "decoding_method": "modified_beam_search" if search == BEAM else "greedy_search",
+    }
+    if public.family.architecture is Architecture.WHOLE_NEMO:
+        return sherpa_onnx.OfflineRecognizer.from_transducer(model_type="nemo_transducer", **usual)
+    return sherpa_onnx.OnlineRecognizer.from_transducer(**usual)
 
 
 if __name__ == "__main__":

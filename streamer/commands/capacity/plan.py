@@ -215,6 +215,7 @@ class Subject:
     memory: str  # where the size of the memory comes from: "this machine", "--memory" …
     serve: Sequence[str]  # the arguments of `serve` that choose the model
     instances: str  # the reason for the number of instances
+    costs: Sequence[str] = ()  # what makes a model cost more than others of its size
     speakers_share: float | None = None  # of a processor, for a live session that tells speakers apart
 
 
@@ -319,6 +320,8 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
         yield f"{room}; the processors of this machine would carry {counted(plan.carried or 0, 'session')}."
     else:
         yield f"{room}. It was not measured how many the processors of this machine carry: --sessions auto does that."
+    for cost in subject.costs:
+        yield f"Of {subject.model}: {cost}."
     if subject.speakers_share is not None:
         share = round(100 * subject.speakers_share)
         more = f"{share} % of a processor more, which is not counted here"

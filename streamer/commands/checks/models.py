@@ -106,6 +106,8 @@ def public_model(folder: Path) -> Iterator[Finding]:
     languages = "" if layout.languages is None else f"{len(layout.languages.numbers)} names of languages, "
     text = f"{model.family.title}, {len(model.tokens)} tokens, {languages}{size:.1f} MB, complete"
     yield Finding("model files", FINE, f"{text}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
+    for cost in model.costs:
+        yield Finding("model cost", WARNING, cost, "choose a model with caches, or measure it: streamer plan --model")
 
 
 def _check(path: Path) -> None:

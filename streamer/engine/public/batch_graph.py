@@ -61,6 +61,9 @@ class BatchGraph:
         self._last_step = float("-inf")
         content = graph_content(graph)
         self._session: onnxruntime.InferenceSession | None = self._open(content)
+        if graph.alone:
+            trial(self)
+            return
         expected = trial(self)
         self._session = None  # two sessions would take twice the memory
         content = self._without_values(content) or content
@@ -72,6 +75,10 @@ class BatchGraph:
     def shortened(self) -> bool:
         """Whether values are replaced by constants and formulas."""
         return self._values is not None
+
+    def sizes(self, streams: Sequence[int]) -> Sequence[int]:
+        """Return those of these numbers of streams that the graph may compute at a time."""
+        return [1] if self._graph.alone else streams
 
     @property
     def checked(self) -> set[int]:
@@ -85,6 +92,8 @@ class BatchGraph:
     def parts(self, streams: int) -> list[int]:
         """Return how many streams to compute in each part of a batch with this many streams."""
         self._last_step = time.monotonic()
+        if self._graph.alone:
+            return [1] * streams
         if self._values is None or streams in self._checked:
             return [streams]
         self._unchecked[streams] += 1

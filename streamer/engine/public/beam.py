@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.public.graph_model import FRAMES
+from streamer.engine.public.greedy import MOST_IN_A_FRAME
 from streamer.engine.public.hotwords import ROOT, HotwordAutomaton, PhraseTokens
 from streamer.engine.public.token_text import Token, TokenText
-from streamer.engine.public.transducers import Context, Rows, TransducerGraphs
+from streamer.engine.public.transducers import Prediction, Predictor, Rows, context_of
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.waiting import Work
 
@@ -297,12 +298,12 @@ class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
 TRANSDUCER_WIDTH = 4  # the most hypotheses of a slot; the default of sherpa-onnx
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TransducerHypothesis(TokenHypothesis):
-    """A hypothesis with its last tokens, and the prediction after them (empty until it is computed)."""
+    """A hypothesis with the prediction after its tokens, or before the last one if the predictor has not read it."""
 
-    context: Context = ()
-    prediction: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    prediction: Prediction
+    unread: int | None = None
 
 
 class Candidate(NamedTuple):
@@ -323,7 +324,7 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
     def __init__(
         self,
         tokens: Sequence[str],
-        graphs: TransducerGraphs,
+        graphs: Predictor,
         phrases: PhraseTokens,
         slots: int,
         width: int = TRANSDUCER_WIDTH,
@@ -332,37 +333,38 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
         super().__init__(tokens, phrases, slots)
 
     def _first(self) -> TransducerHypothesis:
-        return TransducerHypothesis(context=self._graphs.start, prediction=self._graphs.started)
+        return TransducerHypothesis(prediction=self._graphs.first)
 
     def _best(self, beam: _TransducerBeam) -> TransducerHypothesis:
         # The score per token, so that short hypotheses are not preferred. The start of the context counts as tokens.
-        longer = len(self._graphs.start) + len(beam.settled)
+        longer = len(context_of(self._graphs.first)) + len(beam.settled)
         return max(beam.hypotheses, key=lambda one: one.score / (longer + len(one.tokens)))
 
     def _read(self, slots: Sequence[int], beams: Sequence[_TransducerBeam], emissions: Emissions) -> None:
-        frames = emissions[FRAMES]
-        for frame in range(frames.shape[1]):
-            counts = [len(beam.hypotheses) for beam in beams]
-            rows = np.repeat(np.arange(len(beams)), counts)
-            predictions = np.stack([one.prediction for beam in beams for one in beam.hypotheses])
-            likeliest, log_probs = self._likeliest(self._graphs.join(frames[rows, frame], predictions))
-            at = 0
-            for slot, beam, count in zip(slots, beams, counts, strict=True):
-                candidates = _candidates(beam, likeliest[at : at + count], log_probs[at : at + count])
+        for frames in np.moveaxis(emissions[FRAMES], 1, 0):
+            rows = self._joined(frames, [beam.hypotheses for beam in beams])
+            for slot, beam, log_probs in zip(slots, beams, rows, strict=True):
+                candidates = _candidates(beam, *self._likeliest(log_probs))
                 self._continue(beam, self._chosen(slot, candidates), self._hotwords[slot])
-                at += count
-            self._predict(beams)
+            self._predict(beam.hypotheses for beam in beams)
 
-    def _likeliest(self, logits: Rows) -> tuple[NDArray[np.int64], Rows]:
+    def _joined(self, frames: Rows, hypotheses: Sequence[Sequence[TransducerHypothesis]]) -> list[Rows]:
+        """Return the log-probabilities of all tokens after each of these hypotheses, which are given for each frame."""
+        counts = [len(each) for each in hypotheses]
+        predictions = np.stack([one.prediction.row for each in hypotheses for one in each])
+        logits = self._graphs.join(frames[np.repeat(np.arange(len(counts)), counts)], predictions)
+        highest = logits.max(axis=1, keepdims=True)
+        total = highest + np.log(np.exp(logits - highest).sum(axis=1, keepdims=True))
+        return np.split(logits - total, np.cumsum(counts)[:-1])
+
+    def _likeliest(self, log_probs: Rows) -> tuple[NDArray[np.int64], Rows]:
         """Return the likeliest tokens of each row, and their log-probabilities. No other token can be chosen.
 
         There is one more token than a beam has hypotheses, so that the best candidate that is not chosen is among them.
         """
-        most = min(self._width + 1, logits.shape[1])
-        likeliest = np.argpartition(-logits, most - 1, axis=1)[:, :most]
-        highest = logits.max(axis=1, keepdims=True)
-        total = highest + np.log(np.exp(logits - highest).sum(axis=1, keepdims=True))
-        return likeliest, np.take_along_axis(logits, likeliest, axis=1) - total
+        most = min(self._width + 1, log_probs.shape[1])
+        likeliest = np.argpartition(-log_probs, most - 1, axis=1)[:, :most]
+        return likeliest, np.take_along_axis(log_probs, likeliest, axis=1)
 
     def _chosen(self, slot: int, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         """Return the sorted candidates that become hypotheses of this slot."""
@@ -373,6 +375,7 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
         merged: dict[tuple[int, ...], TransducerHypothesis] = {}
         for candidate in chosen:
             one = self._follow(beam.hypotheses[candidate.place], candidate, beam.frame, hotwords)
+            one.score = float(np.float32(one.score))
             same = merged.setdefault(one.numbers, one)
             if same is not one:
                 same.score = log_sum(same.score, one.score)
@@ -382,28 +385,23 @@ class TransducerBeamSearch(TokenBeamSearch[TransducerHypothesis]):
     def _follow(
         self, before: TransducerHypothesis, by: Candidate, frame: int, hotwords: HotwordAutomaton | None
     ) -> TransducerHypothesis:
-        score = -by.less
+        """Return the hypothesis after this candidate."""
         if by.number in self._graphs.silent:
-            return TransducerHypothesis(
-                score, before.tokens, before.numbers, before.hotword, before.context, before.prediction
-            )
-        state = before.hotword
-        if hotwords is not None:
-            bonus, state = hotwords.step(state, by.number)
-            score = float(np.float32(score + bonus))
+            return replace(before, score=-by.less)
+        bonus, state = (0.0, before.hotword) if hotwords is None else hotwords.step(before.hotword, by.number)
         tokens = (*before.tokens, Token(by.number, frame, frame + 1, by.log_prob))
+        numbers = (*before.numbers, by.number)
         return TransducerHypothesis(
-            score, tokens, (*before.numbers, by.number), state, (*before.context[1:], by.number)
+            bonus - by.less, tokens, numbers, state, prediction=before.prediction, unread=by.number
         )
 
-    def _predict(self, beams: Sequence[_TransducerBeam]) -> None:
-        """Compute the predictor for the hypotheses with a new token."""
-        new = [one for beam in beams for one in beam.hypotheses if not len(one.prediction)]
+    def _predict(self, hypotheses: Iterable[Sequence[TransducerHypothesis]]) -> None:
+        """Let the predictor read the new tokens of these hypotheses."""
+        new = [(one, one.unread) for each in hypotheses for one in each if one.unread is not None]
         if new:
-            places = {context: place for place, context in enumerate(dict.fromkeys(one.context for one in new))}
-            predictions = self._graphs.predict(list(places))
-            for one in new:
-                one.prediction = predictions[places[one.context]]
+            predictions = self._graphs.read([one.prediction for one, _ in new], [token for _, token in new])
+            for (one, _), prediction in zip(new, predictions, strict=True):
+                one.prediction, one.unread = prediction, None
 
 
 def _candidates(beam: _TransducerBeam, likeliest: NDArray[np.int64], log_probs: Rows) -> list[Candidate]:
@@ -414,3 +412,87 @@ def _candidates(beam: _TransducerBeam, likeliest: NDArray[np.int64], log_probs: 
         for place, row in enumerate(zip(totals.tolist(), likeliest.tolist(), log_probs.tolist(), strict=True))
         for fields in ((less, place, number, log_prob) for less, number, log_prob in zip(*row, strict=True))
     )
+
+
+# The modified beam search for transducers of NeMo, as in sherpa-onnx. A hypothesis may take several tokens in a frame.
+
+
+class Grown(NamedTuple):
+    """A hypothesis in the middle of a frame. If it `stays`, it may take another token in the same frame."""
+
+    hypothesis: TransducerHypothesis
+    stays: bool
+
+
+class RecurrentBeamSearch(TransducerBeamSearch):
+    """The same with a predictor that has states.
+
+    In each round, every hypothesis that is still in the frame takes a token, or leaves the frame with a blank. Of equal
+    sequences, only the likelier way to them counts, as in a greedy search.
+    """
+
+    def _best(self, beam: _TransducerBeam) -> TransducerHypothesis:
+        return beam.hypotheses[0]
+
+    def _read(self, slots: Sequence[int], beams: Sequence[_TransducerBeam], emissions: Emissions) -> None:
+        for frames in np.moveaxis(emissions[FRAMES], 1, 0):
+            staying = [beam.hypotheses for beam in beams]
+            for beam in beams:
+                beam.hypotheses = []
+            for taken in range(MOST_IN_A_FRAME + 1):
+                if not any(staying):
+                    break
+                if taken < MOST_IN_A_FRAME:
+                    grown = self._grow(slots, beams, frames, staying)
+                else:  # they have as many tokens of this frame as they may have
+                    grown = [[Grown(one, stays=False) for one in each] for each in staying]
+                for place, (slot, beam) in enumerate(zip(slots, beams, strict=True)):
+                    if staying[place]:
+                        left = [Grown(one, stays=False) for one in beam.hypotheses]
+                        kept = self._kept(slot, [*left, *grown[place]])
+                        beam.hypotheses = [one.hypothesis for one in kept if not one.stays]
+                        staying[place] = [one.hypothesis for one in kept if one.stays]
+                self._predict(staying)
+            for beam in beams:
+                beam.frame += 1
+
+    def _grow(
+        self,
+        slots: Sequence[int],
+        beams: Sequence[_TransducerBeam],
+        frames: Rows,
+        staying: Sequence[Sequence[TransducerHypothesis]],
+    ) -> list[list[Grown]]:
+        """Return what becomes of these hypotheses of each beam with another token, or a blank."""
+        rows = self._joined(frames, staying)
+        return [
+            [
+                Grown(self._follow(one, by, beam.frame, self._hotwords[slot]), by.number not in self._graphs.silent)
+                for one, log_probs in zip(each, own, strict=True)
+                for by in self._followers(one, log_probs, self._hotwords[slot])
+            ]
+            for slot, beam, each, own in zip(slots, beams, staying, rows, strict=True)
+        ]
+
+    def _followers(
+        self, one: TransducerHypothesis, log_probs: NDArray[np.float32], hotwords: HotwordAutomaton | None
+    ) -> Iterator[Candidate]:
+        """Yield the tokens that may follow a hypothesis. Those that go on with a hotword count with their bonus."""
+        ranks = log_probs
+        if hotwords is not None:
+            ranks = log_probs.copy()
+            for token, bonus in hotwords.continuations(one.hotword).items():
+                ranks[token] += np.float32(bonus)
+        most = min(self._width, len(ranks))
+        for number in np.argpartition(-ranks, most - 1)[:most].tolist():
+            log_prob = float(log_probs[number])
+            yield Candidate(-(one.score + log_prob), 0, number, log_prob)
+
+    def _kept(self, slot: int, grown: Sequence[Grown]) -> Sequence[Grown]:
+        """Return the best of these for this slot, in order, with one for each sequence of tokens."""
+        best: dict[tuple[bool, tuple[int, ...]], Grown] = {}
+        for one in grown:
+            same = best.setdefault((one.stays, one.hypothesis.numbers), one)
+            if one.hypothesis.score > same.hypothesis.score:
+                best[one.stays, one.hypothesis.numbers] = one
+        return sorted(best.values(), key=lambda one: -one.hypothesis.score)[: self._width]

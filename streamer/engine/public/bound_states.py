@@ -81,7 +81,7 @@ class BoundStates(dict[str, Array]):
             self.settle()
             if self._batch is None or not self._batch.fits(session, len(slots)):
                 sides = self._tensors(len(slots)), self._tensors(len(slots))
-                self._batch = _Batch(session, self._ports, sides, output, self._placement)
+                self._batch = _Batch(session, self._ports, sides, len(slots), output, self._placement)
             places = self._places(slots)
             for port, tensor in zip(self._ports, self._batch.before, strict=True):
                 torch.index_select(self[port.input.name], port.axis, places, out=tensor)
@@ -112,16 +112,18 @@ class _Batch:
         session: onnxruntime.InferenceSession,
         ports: Sequence[StatePort],
         sides: tuple[list[torch.Tensor], list[torch.Tensor]],
+        streams: int,
         output: str,
         placement: Placement,
     ) -> None:
         self.before, self._after = sides
         self._session, self._ports, self._output, self._placement = session, ports, output, placement
+        self._streams = streams
         self.binding, self._other = self._bind(self.before, self._after), self._bind(self._after, self.before)
 
     def fits(self, session: onnxruntime.InferenceSession, streams: int) -> bool:
         """Return whether this batch can be used for this many streams."""
-        return session is self._session and self.before[0].shape[self._ports[0].axis] == streams
+        return session is self._session and self._streams == streams
 
     def turn(self) -> None:
         """Swap the two sets: the next run reads the tensors that the last one wrote."""

@@ -1,4 +1,4 @@
-"""A public model as a StreamingModel, with overlapping windows of audio, and the states of its graph in slots."""
+"""A public model as a StreamingModel: its windows of audio, and the states of its graph in slots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from streamer.engine.acoustics.streaming_model import Array, Emissions, ModelSta
 from streamer.engine.public.batch_graph import ELEMENTS, Axes, BatchGraph
 from streamer.engine.public.sessions import Placement
 from streamer.engine.public.states import SlotStates
-from streamer.models.layout import FRAME_LEAD, FRAME_LENGTH, FRAME_SHIFT, EncoderLayout, Features, Given
+from streamer.models.layout import (
+    FRAME_LEAD,
+    FRAME_LENGTH,
+    FRAME_SHIFT,
+    EncoderLayout,
+    Features,
+    Given,
+    Surroundings,
+)
 from streamer.models.model_folder import PublicModel
 
 if TYPE_CHECKING:
@@ -30,19 +38,24 @@ SAMPLE_RATE = 16_000
 class Fbank:
     """Computes the features of many windows at once. The numbers of a window do not depend on the other windows."""
 
-    def __init__(self, features: Features, mels: int) -> None:
+    def __init__(self, features: Features, mels: int, *, normalised: bool = False) -> None:
+        """`normalised`: they will be normalised, so quiet sounds must not all have the same number."""
         options = knf.FbankOptions()
         options.frame_opts.samp_freq = SAMPLE_RATE
         options.frame_opts.dither = 0
         options.frame_opts.snip_edges = True  # a window already has the samples before and after its frames
         options.mel_opts.num_bins = mels
         options.mel_opts.high_freq = -400
-        if features is Features.NEMO:
-            options.frame_opts.window_type = "hann"
+        if features is not Features.KALDI:
             options.frame_opts.remove_dc_offset = False
             options.mel_opts.low_freq = 0
-            options.mel_opts.high_freq = 0  # half of the sample rate
             options.mel_opts.is_librosa = True
+        if features is Features.NEMO:
+            options.frame_opts.window_type = "hann"
+            options.mel_opts.high_freq = 0  # half of the sample rate
+        if normalised:
+            options.use_log_floor = False
+            options.eps = _LEAST_ENERGY
         self._options = options
 
     def __call__(self, windows: NDArray[np.int16]) -> NDArray[np.float32]:
@@ -60,6 +73,35 @@ class Fbank:
         extractor.accept_waveform(SAMPLE_RATE, padded.reshape(-1).tolist())  # it reads an array more slowly than a list
         rows = [extractor.get_frame(window * whole + at) for window in range(len(windows)) for at in range(frames)]
         return np.stack(rows).reshape(len(windows), frames, -1)
+
+
+_LEAST_ENERGY: Final = 2**-24
+"""What NeMo adds to the energies before their logarithms."""
+_DEVIATION_FLOOR: Final = np.float32(1e-5)
+_AT_ONCE: Final = 4  # frames
+
+
+def normalised(windows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return these features [windows, frames, mels] with the mean 0 and the deviation 1 for each number of a frame.
+
+    The sums have the order of sherpa-onnx, which is also the same in any company.
+    """
+    frames = np.float32(windows.shape[1])
+    centred = windows - (_sum(windows) / frames)[:, None]
+    scale = np.float32(1) / (np.sqrt(_sum(np.square(centred)) / frames) + _DEVIATION_FLOOR)
+    result: NDArray[np.float32] = centred * scale[:, None]
+    return result
+
+
+def _sum(windows: NDArray[np.float32]) -> NDArray[np.float32]:
+    total, count = windows[:, 0].copy(), windows.shape[1]
+    last = 1 + (count - 1) // _AT_ONCE * _AT_ONCE
+    for at in range(1, last, _AT_ONCE):
+        first, second, third, fourth = (windows[:, at + each] for each in range(_AT_ONCE))
+        total += (first + second) + (third + fourth)
+    for at in range(last, count):
+        total += windows[:, at]
+    return total
 
 
 FRAMES: Final = "frames"
@@ -89,7 +131,10 @@ class GraphModel:
         self._layout = layout
         self._features = _features_of(layout)
         self._input = public.encoder.inputs[0].name
+        self._twice = layout.frames == 1 and layout.surroundings is None  # whether a stream alone is computed twice
         self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement)
+        if layout.surroundings is not None and not public.encoder.alone:
+            self._twice = self._differs_alone()
 
     def prepare_batches(self) -> None:
         """Prepare for batches of all usual sizes, in another thread, whenever no steps are computed."""
@@ -109,7 +154,9 @@ class GraphModel:
             from streamer.engine.public.bound_states import BoundStates  # needs torch, which a CPU does not need
 
             state = BoundStates(ports, types, slots, placement)
-        state[_BEFORE] = np.zeros((slots, FRAME_LEAD), np.int16)
+        surroundings = self._layout.surroundings
+        before = FRAME_LEAD if surroundings is None else surroundings.left * FRAME_SHIFT
+        state[_BEFORE] = np.zeros((slots, before), np.int16)
         if self._frames_ahead:
             state[_AHEAD] = np.zeros((slots, self._frames_ahead, self._layout.mels), np.float32)
         state[_STEPS], state[_LANGUAGE] = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
@@ -144,27 +191,87 @@ class GraphModel:
         self, graph: BatchGraph, state: ModelState, numbers: list[int], samples: NDArray[np.int16]
     ) -> NDArray[np.float32]:
         """Return the frames of these slots, from a step of audio for each."""
-        if len(numbers) == 1 and self._layout.frames == 1:
+        if len(numbers) == 1 and self._twice:
             # A single row is computed twice. onnxruntime may compute one row differently from several, and the results
             # of a stream must not depend on the other streams.
             return self._compute(graph, state, 2 * numbers, np.repeat(samples, 2, axis=0))[:1]
-        before, steps = state[_BEFORE][numbers], state[_STEPS][numbers]
-        fresh = steps == 0
-        before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # mirrored samples before the first one, as in Kaldi
-        features = self._new_features(state, numbers, np.concatenate((before, samples), axis=1), any_fresh=fresh.any())
+        steps = state[_STEPS][numbers]
+        if self._layout.surroundings is None:
+            features = self._overlapping(state, numbers, samples, fresh=steps == 0)
+            lengths = np.full(len(numbers), self._layout.window)
+        else:
+            windows = self._windows_around(state, numbers, samples, self._layout.surroundings)
+            features = self._recomputed(windows, self._layout.surroundings)
+            lengths = np.array([len(window) // FRAME_SHIFT for window in windows])
         feeds: dict[str, Array] = {self._input: _transposed(features) if self._layout.upright else features}
+        scalars = {
+            Given.AGE: steps * self._layout.step,
+            Given.WINDOW: lengths,
+            Given.LANGUAGE: state[_LANGUAGE][numbers],
+        }
         for port, kind in self._layout.given:
-            feeds[port.name] = self._scalars(kind, steps, state[_LANGUAGE][numbers]).astype(ELEMENTS[port.type])
+            feeds[port.name] = scalars[kind].astype(ELEMENTS[port.type])
         frames = _graph_states(state).compute(graph.session(), numbers, feeds, self._layout.output)
         frames = _transposed(frames) if self._layout.output_upright else frames
+        if self._layout.surroundings is not None:
+            frames = self._frames_of_step(frames, lengths)
         if frames.shape[1] != self._layout.frames:
             raise ValueError(f"the graph gave {frames.shape[1]} frames for a step, not {self._layout.frames}")
         if self._layout.units is not None and frames.shape[2] != self._layout.units:
             raise ValueError(f"the graph gave frames of {frames.shape[2]} numbers, not {self._layout.units}")
-        step = self._layout.step * FRAME_SHIFT
-        state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
+        step = self._layout.step_samples
+        state[_BEFORE][numbers] = np.concatenate((state[_BEFORE][numbers], samples[:, :step]), axis=1)[:, step:]
         state[_STEPS][numbers] += 1
         return frames
+
+    def _windows_around(
+        self, state: ModelState, numbers: list[int], samples: NDArray[np.int16], surroundings: Surroundings
+    ) -> list[NDArray[np.int16]]:
+        """Return the windows around a step of these slots. They begin with the segment if it is shorter."""
+        before = np.minimum(state[_STEPS][numbers] * self._layout.step, surroundings.left) * FRAME_SHIFT
+        past = state[_BEFORE][numbers]
+        return [
+            np.concatenate((own[len(own) - length :], new))
+            for own, length, new in zip(past, before.tolist(), samples, strict=True)
+        ]
+
+    def _recomputed(self, windows: Sequence[NDArray[np.int16]], surroundings: Surroundings) -> NDArray[np.float32]:
+        """Return the features of these windows, each computed as if there were no other audio.
+
+        The batch has always the same size, so that what a stream gets does not depend on the age of the others.
+        """
+        features = np.zeros((len(windows), self._layout.window, self._layout.mels), np.float32)
+        for length in {len(window) for window in windows}:
+            places = [place for place, window in enumerate(windows) if len(window) == length]
+            own = np.stack([windows[place] for place in places])
+            # Mirrored samples before the first one and after the last one, as in Kaldi.
+            whole = np.concatenate((own[:, FRAME_LEAD - 1 :: -1], own, own[:, : -FRAME_LEAD - 1 : -1]), axis=1)
+            computed = self._features(whole).astype(np.float32, copy=False)
+            features[places, : computed.shape[1]] = normalised(computed) if surroundings.normalised else computed
+        return features
+
+    def _frames_of_step(self, frames: NDArray[np.float32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the frames of the step in the middle of each window, from those of the windows of these lengths."""
+        assert self._layout.surroundings is not None
+        per_frame = self._layout.step // self._layout.frames
+        after = self._layout.step + self._layout.surroundings.right
+        first = (lengths - after) // per_frame
+        if frames.shape[1] < first.max() + self._layout.frames:
+            raise ValueError(f"the graph gave only {frames.shape[1]} frames for a window")
+        own: NDArray[np.float32] = frames[
+            np.arange(len(frames))[:, None], first[:, None] + np.arange(self._layout.frames)
+        ]
+        return own
+
+    def _overlapping(
+        self, state: ModelState, numbers: list[int], samples: NDArray[np.int16], *, fresh: NDArray[np.bool_]
+    ) -> Array:
+        """Return the features of windows that overlap, for a graph that has the rest of the past in its states."""
+        before = state[_BEFORE][numbers]
+        before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # mirrored samples before the first one, as in Kaldi
+        return self._new_features(
+            state, numbers, np.concatenate((before, samples), axis=1), any_fresh=bool(fresh.any())
+        )
 
     def _new_features(
         self, state: ModelState, numbers: list[int], windows: NDArray[np.int16], *, any_fresh: bool
@@ -188,11 +295,15 @@ class GraphModel:
     @property
     def _frames_ahead(self) -> int:
         """How many frames of features a window shares with the next one."""
-        return self._layout.window - self._layout.step if isinstance(self._features, Fbank) else 0
+        keeps = isinstance(self._features, Fbank) and self._layout.surroundings is None
+        return self._layout.window - self._layout.step if keeps else 0
 
     def _axes(self) -> Axes:
         """Return the shapes of all inputs of the graph."""
-        features: Array = self._features(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        if self._layout.surroundings is None:
+            features: Array = self._features(np.zeros((1, FRAME_LEAD + self._samples), np.int16))
+        else:
+            features = np.zeros((1, self._layout.window, self._layout.mels), np.float32)
         content = _transposed(features) if self._layout.upright else features
         scalars = {port.name: ((1,), 0) for port, _ in self._layout.given}
         states = {port.input.name: (port.shape, port.axis) for port in self._layout.states}
@@ -201,7 +312,7 @@ class GraphModel:
     def _trial(self, graph: BatchGraph) -> list[Array]:
         """Return the results of the graph for two steps of noise, for one stream and for two."""
         results: list[Array] = []
-        for streams in _TRIAL_SIZES:
+        for streams in graph.sizes(_TRIAL_SIZES):
             state, numbers = self._state(graph.placement, streams), list(range(streams))
             noise = np.random.default_rng(streams).integers(
                 -_NOISE_LEVEL, _NOISE_LEVEL, (2, streams, self._samples), np.int16
@@ -211,16 +322,19 @@ class GraphModel:
             results += _graph_states(state).copies()
         return results
 
+    def _differs_alone(self) -> bool:
+        """Return whether a stream alone has other bits than in company, as with sums over a whole window."""
+        noise = np.random.default_rng(0).integers(-_NOISE_LEVEL, _NOISE_LEVEL, (2, self._samples), np.int16)
+        alone, together = (
+            self._compute(self._graph, self._state(self._graph.placement, 2), list(range(streams)), noise[:streams])
+            for streams in _TRIAL_SIZES
+        )
+        return not np.array_equal(alone, together[:1])
+
     @property
     def _samples(self) -> int:
         """The number of samples in a step and ahead of it."""
         return self._layout.step_samples + self.ahead_samples
-
-    def _scalars(self, kind: Given, steps: NDArray[np.int64], languages: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of this kind that the graph gets for each stream, after this many steps."""
-        if kind is Given.AGE:
-            return steps * self._layout.step
-        return languages if kind is Given.LANGUAGE else np.full(len(steps), self._layout.window)
 
     def _language(self, language: str) -> int | None:
         """Return the number of a language; None if the model lacks it."""
@@ -233,7 +347,8 @@ def _features_of(layout: EncoderLayout) -> Fbank | TelephoneSamples:
     """Return the extractor of features for windows of samples."""
     if layout.features is Features.TELEPHONE:
         return TelephoneSamples()
-    return Fbank(layout.features, layout.mels)
+    normalised = layout.surroundings is not None and layout.surroundings.normalised
+    return Fbank(layout.features, layout.mels, normalised=normalised)
 
 
 def _transposed(frames: NDArray[np.float32]) -> NDArray[np.float32]:

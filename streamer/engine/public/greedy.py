@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Protocol
 
@@ -135,8 +135,6 @@ MOST_IN_A_FRAME: Final = 10
 class RecurrentGreedySearch(TokenGreedySearch):
     """Reads frames of an encoder. The predictor reads each token that the search emits."""
 
-    no_hotwords: ClassVar[str] = "this model has only a greedy search, which does not support hotwords"
-
     def __init__(self, tokens: Sequence[str], graphs: RecurrentGraphs, slots: int) -> None:
         super().__init__(tokens, slots)
         self._graphs = graphs
@@ -165,18 +163,68 @@ class RecurrentGreedySearch(TokenGreedySearch):
         """Let these rows emit the likeliest token in this frame. Return the rows that did not emit a blank."""
         logits = self._graphs.join(frames[rows], self._predictions[[slots[row] for row in rows]])
         best = logits.argmax(-1).tolist()
-        emitting = [place for place, number in enumerate(best) if number != self._graphs.blank]
-        if not emitting:
-            return []
-        for place in emitting:
-            path, number = paths[rows[place]], best[place]
-            path.tokens.append(Token(number, path.frame, path.frame + 1, log_prob(logits[place], number)))
-        numbers = [slots[rows[place]] for place in emitting]
-        before = [memory[:, numbers] for memory in self._memory]
-        self._predictions[numbers], after = self._graphs.predict([best[place] for place in emitting], before)
+        emitted = {row: number for row, number in zip(rows, best, strict=True) if number != self._graphs.blank}
+        for place, row in enumerate(rows):
+            if row in emitted:
+                path, number = paths[row], best[place]
+                path.tokens.append(Token(number, path.frame, path.frame + 1, log_prob(logits[place], number)))
+        self._predict({slots[row]: number for row, number in emitted.items()})
+        return list(emitted)
+
+    def _predict(self, tokens: Mapping[int, int]) -> None:
+        """Let the predictor read these tokens, which are given by slot."""
+        if not tokens:
+            return
+        slots = list(tokens)
+        before = [memory[:, slots] for memory in self._memory]
+        self._predictions[slots], after = self._graphs.predict(list(tokens.values()), before)
         for memory, value in zip(self._memory, after, strict=True):
-            memory[:, numbers] = value
-        return [rows[place] for place in emitting]
+            memory[:, slots] = value
+
+
+class DurationGreedySearch(RecurrentGreedySearch):
+    """The same for a joiner that also says in how many frames the next token comes."""
+
+    no_hotwords: ClassVar[str] = "this model has only a greedy search, which does not support hotwords"
+
+    def __init__(self, tokens: Sequence[str], graphs: RecurrentGraphs, slots: int) -> None:
+        super().__init__(tokens, graphs, slots)
+        self._skipped = [0] * slots  # how many of the next frames have no token
+        self._taken = [0] * slots  # how many tokens the present frame has
+
+    def reset(self, slots: Sequence[int]) -> None:
+        """Begin a new segment in these slots."""
+        super().reset(slots)
+        for slot in slots:
+            self._skipped[slot] = self._taken[slot] = 0
+
+    def _read(self, slots: Sequence[int], paths: Sequence[TokenPath], emissions: Emissions) -> None:
+        frames = emissions[FRAMES]
+        count = frames.shape[1]
+        while rows := [row for row, slot in enumerate(slots) if self._skipped[slot] < count]:
+            own = [slots[row] for row in rows]
+            scores = self._graphs.join(frames[rows, [self._skipped[slot] for slot in own]], self._predictions[own])
+            logits, durations = np.split(scores, [self._graphs.vocabulary], axis=-1)
+            emitted: dict[int, int] = {}
+            best = zip(rows, own, logits.argmax(-1).tolist(), durations.argmax(-1).tolist(), strict=True)
+            for place, (row, slot, number, duration) in enumerate(best):
+                if number != self._graphs.blank:
+                    at = paths[row].frame + self._skipped[slot]
+                    paths[row].tokens.append(Token(number, at, at + 1, log_prob(logits[place], number)))
+                    emitted[slot] = number
+                    self._taken[slot] += 1
+                stays = number != self._graphs.blank and not duration and self._taken[slot] < _MOST_WITHOUT_DURATION
+                if not stays:
+                    self._taken[slot] = 0
+                    self._skipped[slot] += max(1, duration)
+            self._predict(emitted)
+        for slot, path in zip(slots, paths, strict=True):
+            self._skipped[slot] -= count
+            path.frame += count
+
+
+_MOST_WITHOUT_DURATION: Final = 5
+"""The most tokens in a frame of a model with durations, as in sherpa-onnx."""
 
 
 # The greedy search for transducers. It takes at most one token a frame, and computes all slots together.

@@ -52,6 +52,10 @@ class HotwordAutomaton:
             return earned, target
         return earned + states[complete].earned - states[target].earned, ROOT
 
+    def continuations(self, state: int) -> dict[int, float]:
+        """Return the tokens with which a match in this state goes on, and the bonus of each."""
+        return {token: self._states[after].bonus for token, after in self._states[state].next.items()}
+
     def _add(self, tokens: Sequence[int], bonus: float) -> None:
         at = ROOT
         for token in tokens:

@@ -13,9 +13,15 @@ from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.acoustics.features import LogMel
 from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.loading_times import LOADING
-from streamer.engine.public.beam import CtcBeamSearch, TransducerBeamSearch
+from streamer.engine.public.beam import CtcBeamSearch, RecurrentBeamSearch, TransducerBeamSearch
 from streamer.engine.public.graph_model import GraphModel
-from streamer.engine.public.greedy import CtcGreedySearch, RecurrentGreedySearch, TokenSearch, TransducerGreedySearch
+from streamer.engine.public.greedy import (
+    CtcGreedySearch,
+    DurationGreedySearch,
+    RecurrentGreedySearch,
+    TokenSearch,
+    TransducerGreedySearch,
+)
 from streamer.engine.public.hotwords import PhraseTokens
 from streamer.engine.public.moonshine_model import MoonshineModel
 from streamer.engine.public.moonshine_search import MoonshineSearch
@@ -42,6 +48,8 @@ def load_public_model(
     try:
         if isinstance(public, MoonshineFolder):
             return _moonshine(public, name, slots, idle_limit_s)
+        for cost in public.costs:
+            _LOG.warning("The model %s costs more than others of its size: %s", name, cost)
         model = GraphModel(public, name, placement)
         LOADING.mark("encoder")
         searches = token_searches(public, slots)
@@ -81,7 +89,11 @@ def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:
         greedy: TokenSearch = CtcGreedySearch(tokens, public.blank, slots)
         return {GREEDY: greedy, BEAM: CtcBeamSearch(tokens, public.blank, phrases, slots)}
     if isinstance(public.transducer, RecurrentTransducer):
-        return {GREEDY: RecurrentGreedySearch(tokens, RecurrentGraphs(public.transducer), slots)}
+        recurrent = RecurrentGraphs(public.transducer)
+        if public.transducer.durations:
+            return {GREEDY: DurationGreedySearch(tokens, recurrent, slots)}
+        greedy = RecurrentGreedySearch(tokens, recurrent, slots)
+        return {GREEDY: greedy, BEAM: RecurrentBeamSearch(tokens, recurrent, phrases, slots)}
     graphs = TransducerGraphs(tokens, public.transducer)
     greedy = TransducerGreedySearch(tokens, graphs, slots)
     return {GREEDY: greedy, BEAM: TransducerBeamSearch(tokens, graphs, phrases, slots)}

@@ -19,7 +19,7 @@ from tests.engine.reader.scripted_whisper import write_whisper
 from tests.models.small_readers import FILES, NAME, catalogue, entry, put
 from workshop.graphs.exact_icefall import make_ctc_folder, make_transducer_folder
 from workshop.graphs.exact_moonshine import make_moonshine_folder
-from workshop.graphs.exact_nemo import make_nemotron_folder
+from workshop.graphs.exact_nemo import make_nemotron_folder, make_whole_ctc_folder
 
 
 @pytest.fixture
@@ -110,6 +110,10 @@ def test_a_public_model(tmp_path: Path) -> None:
     (found,) = public_model(make_moonshine_folder(tmp_path / "moonshine"))
     assert found.said.startswith("Moonshine streaming, 64 tokens, ")
     assert "; steps of 320 ms, which read 320 ms ahead; " in found.said
+    (tmp_path / "whole").mkdir()
+    found, cost = public_model(make_whole_ctc_folder(tmp_path / "whole"))
+    assert "steps of 1120 ms, which read 1120 ms ahead" in found.said
+    assert (cost.state, cost.said.startswith("it has no caches, so it computes each moment 7 times")) == (WARNING, True)
     (tmp_path / "joiner-epoch-1-avg-1.onnx").unlink()
     (found,) = public_model(tmp_path)
     assert (found.state, "it has no joiner" in found.said) == (WRONG, True)

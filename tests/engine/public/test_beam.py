@@ -10,17 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from streamer.engine.public.beam import HOTWORD_BONUS, CtcBeamSearch, TransducerBeamSearch
+from streamer.engine.public.beam import HOTWORD_BONUS, CtcBeamSearch, RecurrentBeamSearch, TransducerBeamSearch
 from streamer.engine.public.graph_model import FRAMES
+from streamer.engine.public.greedy import MOST_IN_A_FRAME, RecurrentGreedySearch
 from streamer.engine.public.hotwords import ROOT, HotwordAutomaton, PhraseTokens
 from streamer.engine.public.token_text import Token, TokenText
-from streamer.engine.public.transducers import Rows, TransducerGraphs
+from streamer.engine.public.transducers import RecurrentGraphs, Rows, TransducerGraphs
 from streamer.engine.search.search import Hotword, Hypothesis
 from streamer.engine.waiting import finish
-from streamer.models.layout import ContextTransducer
+from streamer.models.layout import ContextTransducer, RecurrentTransducer
 from streamer.models.model_folder import read_model_folder
 from workshop.graphs.exact_icefall import JOINED, make_transducer_folder
 from workshop.graphs.exact_icefall import TOKENS as TOKENS_of_transducer_beam
+from workshop.graphs.exact_nemo import TOKENS as TOKENS_of_nemo
+from workshop.graphs.exact_nemo import make_nemo_folder
 
 TOKENS = ("<blk>", "▁a", "b", "▁c")
 Frames = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -180,3 +183,87 @@ def test_alternatives(graphs: TransducerGraphs) -> None:
     texts = {tuple(word.text for word in found) for found, _ in search.alternatives(0, 10)}
     assert len(texts) == 1 + len(others) > 2
     assert sum(share for _, share in search.alternatives(0, 10)) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def recurrent(tmp_path_factory: pytest.TempPathFactory) -> RecurrentGraphs:
+    public = read_model_folder(make_nemo_folder(tmp_path_factory.mktemp("nemo"), exact=False))
+    assert isinstance(public.transducer, RecurrentTransducer)
+    return RecurrentGraphs(public.transducer)
+
+
+def recurrent_search(graphs: RecurrentGraphs, *phrases: str, width: int = 4) -> RecurrentBeamSearch:
+    """Return a search with two slots. The first is prepared for these hotwords."""
+    search = RecurrentBeamSearch(TOKENS_of_nemo, graphs, PhraseTokens(TOKENS_of_nemo, None), 2, width=width)
+    finish(search.prepare(0, [Hotword(phrase) for phrase in phrases], 0))
+    return search
+
+
+def recurrent_frames(seed: int, sharpness: float = 3) -> Frames:
+    """Return random frames of an encoder for two slots."""
+    return np.random.default_rng(seed).normal(0, sharpness, (2, 24, JOINED)).astype(np.float32)
+
+
+def scored(graphs: RecurrentGraphs, frames: Rows, tokens: Sequence[Token]) -> float:
+    """Return the log-probability of these tokens in their frames, computed one token after another."""
+    total, prediction = 0.0, graphs.first
+
+    def log_probs(frame: int) -> Rows:
+        logits = graphs.join(frames[frame][None], prediction.row[None])[0].astype(float)
+        found: Rows = logits - np.log(np.exp(logits).sum())
+        return found
+
+    for frame in range(len(frames)):
+        own = [token.number for token in tokens if token.frame == frame]
+        for number in own:
+            total += log_probs(frame)[number]
+            [prediction] = graphs.read([prediction], [number])
+        if len(own) < MOST_IN_A_FRAME:
+            total += log_probs(frame)[graphs.blank]
+    return total
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_recurrent_a_beam_of_one_is_greedy(recurrent: RecurrentGraphs, seed: int) -> None:
+    """With room for one sequence, the beam takes the likeliest token every time, up to the most in a frame."""
+    beam, greedy = recurrent_search(recurrent, width=1), RecurrentGreedySearch(TOKENS_of_nemo, recurrent, 2)
+    frames = recurrent_frames(seed, sharpness=6)
+    for search in (beam, greedy):
+        search.advance([0, 1], {FRAMES: frames[:, :10]})
+        search.advance([0, 1], {FRAMES: frames[:, 10:]})
+    for slot in range(2):
+        found, wanted = beam.tokens(slot), greedy.tokens(slot)
+        assert [(one.number, one.frame) for one in found] == [(one.number, one.frame) for one in wanted]
+        assert len(found) > 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_recurrent_scores_are_those_of_the_tokens(recurrent: RecurrentGraphs, seed: int) -> None:
+    """The best sequence has the probability of its own way, which is not worse than that of the greedy search."""
+    search, greedy = recurrent_search(recurrent), RecurrentGreedySearch(TOKENS_of_nemo, recurrent, 2)
+    frames = recurrent_frames(seed)
+    for each in (search, greedy):
+        each.advance([0, 1], {FRAMES: frames})
+    for slot in range(2):
+        best = search._beams[slot].hypotheses[0].score
+        assert best == pytest.approx(scored(recurrent, frames[slot], search.tokens(slot)), abs=1e-3)
+        assert best >= scored(recurrent, frames[slot], greedy.tokens(slot)) - 1e-3
+
+
+def test_recurrent_hotwords_win_where_they_are_likely(recurrent: RecurrentGraphs) -> None:
+    """A hotword changes only its own slot, and in company each slot has what it has alone."""
+    frames = recurrent_frames(5, sharpness=6)
+    together = recurrent_search(recurrent, "AH", "B", "C")
+    together.advance([0, 1], {FRAMES: frames})
+    plain = recurrent_search(recurrent)
+    plain.advance([0], {FRAMES: frames[:1]})
+    plain.advance([1], {FRAMES: frames[1:]})
+    assert together.tokens(1) == plain.tokens(1)
+    assert together.tokens(0) != plain.tokens(0)
+    hot = [TOKENS_of_nemo.index(f"▁{letter}") for letter in "ABC"]
+    counts = [sum(token.number in hot for token in search.tokens(0)) for search in (together, plain)]
+    assert counts[0] > counts[1]
+    alone = recurrent_search(recurrent, "AH", "B", "C")
+    for at in range(frames.shape[1]):
+        alone.advance([0], {FRAMES: frames[:1, at : at + 1]})
+    assert alone.tokens(0) == together.tokens(0)

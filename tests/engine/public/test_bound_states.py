@@ -19,7 +19,7 @@ from workshop.graphs.exact_icefall import (
     make_lstm_folder,
     make_zipformer_folder,
 )
-from workshop.graphs.exact_nemo import make_t_one_folder
+from workshop.graphs.exact_nemo import make_t_one_folder, make_whole_ctc_folder
 
 Make = Callable[[Path], Path]
 BOUND = Placement(DeviceKind.CPU)
@@ -27,7 +27,15 @@ SLOTS = 4
 
 
 @pytest.mark.parametrize(
-    "make", [make_ctc_folder, make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder]
+    "make",
+    [
+        make_ctc_folder,
+        make_zipformer_folder,
+        make_lstm_folder,
+        make_conformer_folder,
+        make_t_one_folder,
+        make_whole_ctc_folder,
+    ],
 )
 def test_the_same_frames(make: Make, tmp_path: Path) -> None:
     """Whichever slots are computed or reset, the frames are those of a model that computes with numpy."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamer.audio.decoder import SampleConverter
-from streamer.engine.public.graph_model import Fbank, TelephoneSamples, halved
+from streamer.engine.public.graph_model import Fbank, TelephoneSamples, halved, normalised
 from streamer.models.layout import FRAME_LEAD, FRAME_SHIFT, Features
 
 FRAMES, STEP = 45, 32
@@ -29,6 +29,21 @@ def test_windows_have_the_frames_of_the_whole() -> None:
     for company in ([0], [3, 1], [5, 4, 3, 2, 1, 0]):
         for row, window in zip(features(windows[company]), company, strict=True):
             assert all((row[frame] == whole.get_frame(window * STEP + frame)).all() for frame in range(FRAMES))
+
+
+@pytest.mark.parametrize("frames", [1, 2, 5, 8, 104])
+def test_normalised_features(frames: int) -> None:
+    """Each number of a frame has the mean 0 and the deviation 1 in its window, with the same bits in any company."""
+    windows = np.random.default_rng(0).normal(-8, 3, (5, frames, 80)).astype(np.float32)
+    found = normalised(windows)
+    exact = windows.astype(float)
+    spread = np.sqrt(np.square(exact).mean(axis=1, keepdims=True) - np.square(exact.mean(axis=1, keepdims=True)))
+    if frames > 1:
+        assert np.abs(found - (exact - exact.mean(axis=1, keepdims=True)) / (spread + 1e-5)).max() < 1e-3
+    else:
+        assert not found.any()
+    for company in ([0], [3, 1], [4, 3, 2, 1, 0]):
+        assert np.array_equal(normalised(windows[company]), found[company])
 
 
 def test_windows_have_the_samples_of_the_whole() -> None:

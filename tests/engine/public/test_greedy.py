@@ -1,7 +1,9 @@
-"""A recogniser with a FastConformer of NeMo: languages, company, and what its searches cannot do."""
+"""A recogniser with a FastConformer of NeMo: languages, company, and its searches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from streamer.base.events import Final, Partial, StreamEvent
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.engine.stream_options import StreamOptions
 from streamer.models.model_folder import ModelFolderError
 from workshop.graphs.comparison import random_sound
 from workshop.graphs.exact_icefall import GraphBuilder
@@ -39,11 +41,11 @@ def _options(recogniser: Recogniser, **given: object) -> StreamOptions:
     return StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
 
 
-def _together(recogniser: Recogniser, sounds: dict[str, Sound]) -> dict[str, list[StreamEvent]]:
+def _together(recogniser: Recogniser, sounds: dict[str, Sound], **given: object) -> dict[str, list[StreamEvent]]:
     """Return the events of streams in these languages, computed in one batch, each a step later than the one before."""
     numbers = {name: number for number, name in enumerate(sounds)}
     for name, number in numbers.items():
-        recogniser.open(number, _options(recogniser, language=name))
+        recogniser.open(number, _options(recogniser, language=name, **given))
     found: dict[str, list[StreamEvent]] = {name: [] for name in sounds}
     for turn in range(30):
         chunks, names = [], []
@@ -58,11 +60,12 @@ def _together(recogniser: Recogniser, sounds: dict[str, Sound]) -> dict[str, lis
     return found
 
 
-def test_languages_in_one_batch(nemotron: Recogniser, sound: Sound) -> None:
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_languages_in_one_batch(nemotron: Recogniser, sound: Sound, search: str) -> None:
     """Streams of several languages and ages have the same words as each alone, in slots that others have used."""
-    alone = {name: _together(nemotron, {name: sound})[name] for name in ("auto", "de-DE", "ja-JP")}
+    alone = {name: _together(nemotron, {name: sound}, search=search)[name] for name in ("auto", "de-DE", "ja-JP")}
     assert len({str(events) for events in alone.values()}) == 3
-    assert _together(nemotron, dict.fromkeys(("ja-JP", "auto", "de-DE"), sound)) == alone
+    assert _together(nemotron, dict.fromkeys(("ja-JP", "auto", "de-DE"), sound), search=search) == alone
 
 
 @pytest.mark.parametrize(("given", "same"), [("DE_de", "de-DE"), ("de", "de-DE"), ("en", "en-GB"), ("AUTO", "auto")])
@@ -91,26 +94,23 @@ def test_frames_of_80_ms(plain: Recogniser, sound: Sound) -> None:
     assert 1500 < times[-1] < 3000
 
 
-def test_no_beam_and_no_hotwords(plain: Recogniser) -> None:
-    """A transducer of NeMo has only the greedy search, and the message says so."""
-    assert _options(plain).search == "greedy"
-    with pytest.raises(BadOptions, match="search must be greedy, not beam; this model has no other"):
-        _options(plain, search="beam")
-    with pytest.raises(StreamError, match="has only a greedy search, which does not support hotwords"):
-        plain.open(1, _options(plain, hotwords=["AH"]))
-
-
-def test_ctc_has_a_beam_and_hotwords(tmp_path: Path, sound: Sound) -> None:
-    """A model with CTC has the prefix beam, whose words may be preferred."""
-    recogniser = load_public_model(make_nemo_ctc_folder(tmp_path), name="exact", slots=1)
+@pytest.mark.parametrize("make", [make_nemo_ctc_folder, partial(make_nemo_folder, exact=False)])
+def test_a_beam_and_hotwords(make: Callable[[Path], Path], tmp_path: Path, sound: Sound) -> None:
+    """Models with CTC and transducers have a beam, whose words may be preferred, and several texts of a segment."""
+    recogniser = load_public_model(make(tmp_path), name="exact", slots=1)
+    assert _options(recogniser).search == "greedy"
+    assert _options(recogniser, hotwords=["AH"]).search == "beam"
     texts = []
-    for given in ({}, {"search": "beam"}, {"hotwords": ["AH", "BK"]}):
+    for given in ({}, {"search": "beam"}, {"hotwords": ["AH", "BK"]}, {"search": "beam", "alternatives": 3}):
         recogniser.open(1, _options(recogniser, **given))
         [(_, events)] = recogniser.step([Chunk(1, sound, end=True)])
         assert not isinstance(events, StreamError)
-        texts.append(" ".join(event.text for event in events if isinstance(event, Final)))
+        finals = [event for event in events if isinstance(event, Final)]
+        texts.append(" ".join(event.text for event in finals))
     assert all(texts)
     assert len(texts[0].split()) > 2
+    assert texts[1] == texts[3]
+    assert max(len(event.alternatives or ()) for event in finals) > 1
 
 
 def test_graphs_in_int8(tmp_path: Path, sound: Sound) -> None:

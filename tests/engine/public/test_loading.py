@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 from onnxruntime.quantization import quantize_dynamic
@@ -19,6 +20,7 @@ from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.models.layout import WINDOW_FILE
 from streamer.models.model_folder import ModelFolderError
 from tests.engine.public.byte_characters import STANDS_FOR
 from workshop.graphs.comparison import random_sound
@@ -30,7 +32,13 @@ from workshop.graphs.exact_icefall import (
     make_transducer_folder,
     make_zipformer_folder,
 )
-from workshop.graphs.exact_nemo import make_t_one_folder
+from workshop.graphs.exact_nemo import (
+    SIZES,
+    make_nemo_folder,
+    make_t_one_folder,
+    make_whole_ctc_folder,
+    make_whole_folder,
+)
 
 Make = Callable[[Path], Path]
 Sound = np.ndarray[tuple[int], np.dtype[np.int16]]
@@ -38,7 +46,14 @@ OPTIONS = StreamOptions(search="greedy", written=True)
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
-@pytest.fixture(params=[make_ctc_folder, partial(make_transducer_folder, exact=False)], ids=["CTC", "transducer"])
+@pytest.fixture(
+    params=[
+        make_ctc_folder,
+        partial(make_transducer_folder, exact=False),
+        partial(make_nemo_folder, seed=1, chunk=32, exact=False),
+    ],
+    ids=["CTC", "transducer", "transducer of NeMo"],
+)
 def recogniser(request: pytest.FixtureRequest, tmp_path: Path) -> Recogniser:
     make: Make = request.param
     return load_public_model(make(tmp_path), name="exact", slots=3)
@@ -116,7 +131,22 @@ def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:
                 last = word.start_ms
 
 
-@pytest.mark.parametrize("make", [make_zipformer_folder, make_lstm_folder, make_conformer_folder, make_t_one_folder])
+def _make_short_windows(folder: Path) -> Path:
+    (folder / WINDOW_FILE).write_text('{"left": 1.6, "step": 0.32, "right": 0.16}')
+    return make_whole_ctc_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        make_zipformer_folder,
+        make_lstm_folder,
+        make_conformer_folder,
+        make_t_one_folder,
+        _make_short_windows,
+        partial(make_whole_folder, durations=5),
+    ],
+)
 def test_other_families(make: Make, tmp_path: Path) -> None:
     """Models of other families have the same properties as a Zipformer-2."""
     recogniser = load_public_model(make(tmp_path), name="exact", slots=3)
@@ -124,6 +154,44 @@ def test_other_families(make: Make, tmp_path: Path) -> None:
     test_any_chunking(recogniser, options)
     test_any_company(recogniser, options)
     test_times_of_words(recogniser, options)
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_windows_of_a_transducer(search: str, tmp_path: Path) -> None:
+    """Streams of different ages have windows of different lengths, and the same events as each alone."""
+    folder = make_whole_folder(tmp_path, normalised=True, sizes=SIZES, exact=False)
+    recogniser = load_public_model(folder, name="exact", slots=3)
+    options = replace(OPTIONS, step_ms=recogniser.model.step_ms[0], search=search)
+    test_any_company(recogniser, options)
+    test_times_of_words(recogniser, options)
+
+
+def test_a_beam_with_durations(tmp_path: Path) -> None:
+    """A joiner that knows durations has only the greedy search, and the message says so."""
+    recogniser = load_public_model(make_whole_folder(tmp_path, durations=5), name="exact", slots=1)
+    assert list(recogniser.searches) == ["greedy"]
+    with pytest.raises(BadOptions, match="search must be greedy, not beam; this model has no other"):
+        _options(recogniser, {"search": "beam"})
+    with pytest.raises(StreamError, match="has only a greedy search, which does not support hotwords"):
+        recogniser.open(1, _options(recogniser, {"hotwords": ["AH"]}))
+
+
+def test_int8_that_cannot_be_rewritten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Graphs that round by the whole batch are computed for one stream at a time, so company changes nothing."""
+    folder = make_transducer_folder(tmp_path, exact=False)
+    for path in list(folder.glob("*.onnx")):
+        quantised = path.with_suffix(".int8.onnx")
+        quantize_dynamic(path, quantised, op_types_to_quantize=["MatMul"])
+        path.unlink()
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(str(quantised), options, providers=["CPUExecutionProvider"])
+        quantised.unlink()
+    recogniser = load_public_model(folder, name="int8", slots=3)
+    assert "encoder-epoch-1-avg-1.onnx rounds by the whole batch (" in caplog.text
+    for search in ("greedy", "beam"):
+        test_any_company(recogniser, replace(OPTIONS, search=search))
 
 
 def test_tokens_with_commands_for_a_terminal(tmp_path: Path) -> None:

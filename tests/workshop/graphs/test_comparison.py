@@ -12,7 +12,7 @@ import pytest
 from streamer.engine.acoustics.streaming_model import ModelState
 from streamer.engine.public.graph_model import GraphModel
 from streamer.engine.search.search import Hotword
-from workshop.graphs.comparison import compare
+from workshop.graphs.comparison import compare, compare_windows
 from workshop.graphs.exact_icefall import (
     make_conformer_folder,
     make_ctc_folder,
@@ -20,7 +20,15 @@ from workshop.graphs.exact_icefall import (
     make_transducer_folder,
     make_zipformer_folder,
 )
-from workshop.graphs.exact_nemo import make_nemo_ctc_folder, make_nemo_folder, make_nemotron_folder, make_t_one_folder
+from workshop.graphs.exact_nemo import (
+    SIZES,
+    make_nemo_ctc_folder,
+    make_nemo_folder,
+    make_nemotron_folder,
+    make_t_one_folder,
+    make_whole_ctc_folder,
+    make_whole_folder,
+)
 
 MODELS = [
     make_ctc_folder,
@@ -45,15 +53,34 @@ def test_the_same_tokens_in_the_same_frames(make: Callable[[Path], Path], tmp_pa
     assert found.tokens > 200
 
 
-def test_the_beam_with_hotwords(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [make_transducer_folder, partial(make_nemo_folder, chunk=8), make_nemotron_folder])
+def test_the_beam_with_hotwords(make: Callable[..., Path], tmp_path: Path) -> None:
     """The same with the beam search and hotwords for half of the streams, where no two scores are nearly equal."""
-    folder = make_transducer_folder(tmp_path, seed=1, exact=False)
+    folder = make(tmp_path, seed=1, exact=False)
     hotwords = [Hotword(phrase, weight) for phrase, weight in (("AH B", 1.0), ("EO", 2.0), ("EO AT", 1.0), ("F", 0.5))]
     found = compare(folder, 24, seconds=4, search="beam", hotwords=hotwords)
     assert len(found.different) == found.close
     assert found.segments > 30
     assert found.tokens > 300
     assert found.biased > 5
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        make_whole_ctc_folder,
+        partial(make_whole_ctc_folder, normalised=True),
+        make_whole_folder,
+        partial(make_whole_folder, normalised=True, sizes=SIZES),
+        partial(make_whole_folder, durations=5),
+    ],
+)
+def test_each_window_is_a_whole_utterance(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Windows of streams of different ages, in one batch, have what sherpa-onnx finds in each of them alone."""
+    found = compare_windows(make(tmp_path), 12, seconds=4)
+    assert found.different == []
+    assert found.segments > 40
+    assert found.tokens > 200
 
 
 @pytest.mark.parametrize(
