@@ -11,7 +11,7 @@ import numpy as np
 
 from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.public.graph_model import FRAMES
-from streamer.engine.public.token_text import Token, TokenText
+from streamer.engine.public.token_text import Token, TokenReader, TokenText
 from streamer.engine.public.transducers import RecurrentGraphs, Rows, TransducerGraphs, log_prob
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords, Search
 from streamer.engine.waiting import Work
@@ -29,8 +29,9 @@ class TokenSearch(Search, Protocol):
 
 @dataclass
 class TokenPath:
-    """The tokens of one slot in the running segment, and how many frames were read."""
+    """The tokens of one slot in the running segment, how many frames were read, and what makes words of the tokens."""
 
+    reader: TokenReader
     frame: int = 0
     tokens: list[Token] = field(default_factory=list)
     words: tuple[HypothesisWord, ...] = ()
@@ -48,7 +49,7 @@ class TokenGreedySearch(ABC):
 
     def __init__(self, tokens: Sequence[str], slots: int) -> None:
         self._text = TokenText(tokens)
-        self._paths = [TokenPath() for _ in range(slots)]
+        self._paths = [self._fresh_path() for _ in range(slots)]
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
         """Refuse hotwords, which a greedy search cannot prefer. Its whole words never change, so all are settled."""
@@ -63,7 +64,7 @@ class TokenGreedySearch(ABC):
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
         for slot in slots:
-            self._paths[slot] = TokenPath()
+            self._paths[slot] = self._fresh_path()
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
@@ -72,7 +73,7 @@ class TokenGreedySearch(ABC):
         self._read(slots, paths, emissions)
         for path, newest in zip(paths, before, strict=True):
             if path.newest != newest:
-                path.words = tuple(self._text.words(path.tokens))
+                path.words = tuple(path.reader.words(path.tokens))
         return self.finish(slots)
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
@@ -88,6 +89,9 @@ class TokenGreedySearch(ABC):
     def tokens(self, slot: int) -> list[Token]:
         """Return the tokens of the running segment."""
         return list(self._paths[slot].tokens)
+
+    def _fresh_path(self) -> TokenPath:
+        return TokenPath(TokenReader(self._text))
 
     @abstractmethod
     def _read(self, slots: Sequence[int], paths: Sequence[TokenPath], emissions: Emissions) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,26 +81,58 @@ class TokenText:
 
     def words(self, tokens: Sequence[Token]) -> list[HypothesisWord]:
         """Return the words of these tokens, in order."""
-        return [self._word(tokens, *part) for part in _parts(self._characters(tokens))]
+        return TokenReader(self).words(tokens)
 
-    def _characters(self, tokens: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
-        """Yield each character with the first and the last of its tokens. What is no text is left out."""
-        decoder = codecs.getincrementaldecoder("utf-8")("ignore")
-        first = 0
-        for place, token in enumerate(tokens):
-            if not decoder.getstate()[0]:
-                first = place
-            for character in decoder.decode(self.bytes[token.number]):
-                if character not in _NO_TEXT:
-                    yield character, first, place
-                first = place
-
-    def _word(self, tokens: Sequence[Token], text: str, first: int, last: int) -> HypothesisWord:
+    def word(self, tokens: Sequence[Token], part: Part) -> HypothesisWord:
+        """Return the word that this part of the tokens makes."""
+        text, first, last = part
         own = tokens[first : last + 1]
         certainty = sum(token.log_prob for token in own) / len(own)
         # A model may give scores that are no logarithms of probabilities, or no numbers.
         confidence = math.exp(certainty) if certainty < 0 else float(certainty >= 0)
         return HypothesisWord(text.lower() if self._small else text, own[0].frame, own[-1].end, confidence)
+
+
+Part = tuple[str, int, int]
+"""The text of a word, and the places of its first and its last token."""
+
+
+class TokenReader:
+    """Reads tokens that only grow in number, each of them once. Only the last of them may change its end."""
+
+    def __init__(self, text: TokenText) -> None:
+        self._text = text
+        self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+        self._reader = WordReader()
+        self._first = 0  # the place of the token with which the next character begins
+        self._read = 0  # the number of tokens so far
+        self._parts: list[Part] = []  # further tokens change only the last one
+        self._words: list[HypothesisWord] = []  # of those that nothing changes any more
+
+    def words(self, tokens: Sequence[Token]) -> list[HypothesisWord]:
+        """Return the words of these tokens, in order. They begin with the tokens of the last call."""
+        for place in range(self._read, len(tokens)):
+            self._take(place, tokens[place])
+        self._read = len(tokens)
+        parts, words = self._parts, self._words
+        while len(words) < len(parts) - 1 and parts[len(words)][2] < len(tokens) - 1:
+            words.append(self._text.word(tokens, parts[len(words)]))
+        return [*words, *(self._text.word(tokens, part) for part in parts[len(words) :])]
+
+    def _take(self, place: int, token: Token) -> None:
+        """Read the characters of a token, which may complete one of the tokens before. What is no text is left out."""
+        decoder, parts = self._decoder, self._parts
+        if not decoder.getstate()[0]:
+            self._first = place
+        for character in decoder.decode(self._text.bytes[token.number]):
+            if character not in _NO_TEXT:
+                role = self._reader.read(character)
+                if role is Place.BEGINS:
+                    parts.append((character, self._first, place))
+                elif role is Place.CONTINUES:
+                    text, began, _ = parts[-1]
+                    parts[-1] = text + character, began, place
+            self._first = place
 
 
 def _of_piece(token: str, *, in_bytes: bool) -> bytes:
@@ -109,17 +141,3 @@ def _of_piece(token: str, *, in_bytes: bool) -> bytes:
     if in_bytes:
         return bytes(ord(SPACE) if each == _WORD_BEGINS else _BYTE_CHARACTERS[each] for each in token)
     return token.replace(_WORD_BEGINS, SPACE).encode()
-
-
-def _parts(characters: Iterator[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Return the words among the characters, each with the first and the last of its tokens."""
-    words: list[tuple[str, int, int]] = []
-    reader = WordReader()
-    for character, first, last in characters:
-        place = reader.read(character)
-        if place is Place.BEGINS:
-            words.append((character, first, last))
-        elif place is Place.CONTINUES:
-            text, began, _ = words[-1]
-            words[-1] = text + character, began, last
-    return words

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from streamer.base.text import joined
-from streamer.engine.public.token_text import Token, TokenText
+from streamer.engine.public.token_text import Token, TokenReader, TokenText
 from tests.engine.public.byte_characters import STANDS_FOR
 
 
@@ -116,3 +118,42 @@ def test_no_text_in_bytes() -> None:
 def test_scores_that_are_no_probabilities(score: float, confidence: float) -> None:
     """A confidence is from 0 to 1, whatever a model gives."""
     assert [word.confidence for word in TokenText(["a"]).words([Token(0, 0, 1, score)])] == [confidence]
+
+
+def test_tokens_that_come_one_after_another() -> None:
+    """However many come at a time, and although the end of the last one changes, the words are those of the whole."""
+    table = [
+        "<blk>",
+        "▁a",
+        "b",
+        "'",
+        "▁.",
+        "好世",
+        "▁",
+        " c d",
+        "“",
+        "\u202e",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+    ]
+    text, dice = TokenText(table), random.Random(1)
+    euro = [table.index(f"<0x{byte:02X}>") for byte in "€".encode()]
+    for _ in range(300):
+        numbers: list[int] = []
+        while len(numbers) < 30:
+            numbers += euro[: dice.choice((1, 2, 3, 3))] if dice.random() < 0.2 else [dice.randrange(10)]
+        reader, given = TokenReader(text), list[Token]()
+        for place, number in enumerate(numbers):
+            if given and dice.random() < 0.5:
+                given[-1] = replace(given[-1], end=given[-1].end + 1)
+            given.append(Token(number, 3 * place, 3 * place + 1, -dice.random()))
+            if dice.random() < 0.6:
+                assert reader.words(given) == text.words(given)
+                given[-1] = replace(given[-1], end=given[-1].end + 1)
+                assert reader.words(given) == text.words(given)
+
+
+def test_words_that_are_over_stay_the_same_objects() -> None:
+    """Further tokens make no new words of those before."""
+    reader, given = TokenReader(TokenText(["▁a", "b"])), tokens([0, 1, 0, 1])
+    first = reader.words(given)
+    assert all(one is other for one, other in zip(reader.words(given + tokens([0, 1])), first[:1], strict=False))
