@@ -48,7 +48,9 @@ class AudioFirst(Dialect):
 
     def __init__(self, opening: Opening, *, container: bool = False) -> None:
         """`container`: the audio is a recording in any format. Then there is one session, whose options stay."""
-        self.container, self.successive = container, not container
+        self.container = container
+        if container:
+            self.successive = False
         self.undecoded = False  # the container could not be decoded
         self.ending = False  # the client has ended its audio
         self.heard_ms = 0  # the end of the recognised audio
