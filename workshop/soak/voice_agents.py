@@ -175,7 +175,7 @@ class AzureSession(SideBySideSession):
     async def begin(self, websocket: ClientConnection) -> None:
         """Begin the first turn."""
         self._begins_ms = {}
-        await self._begin(websocket)
+        await self._begin(websocket, 0.0)  # an attempt that was refused may have sent something, too
 
     def form(self, audio: bytes) -> bytes:
         """Return a message with samples."""
@@ -184,7 +184,7 @@ class AzureSession(SideBySideSession):
     async def flush(self, websocket: ClientConnection) -> None:
         """End the turn, and begin another one."""
         await websocket.send(self.ending)
-        await self._begin(websocket)
+        await self._begin(websocket, self.record.sent / self.plan.bytes_per_ms)
 
     def take(self, text: str) -> bool:
         """Take a message. The end of the last turn is the last one."""
@@ -211,9 +211,9 @@ class AzureSession(SideBySideSession):
             words.append({"word": word["DisplayText"], "start_ms": round(start_ms), "end_ms": round(end_ms)})
         self.final(words)
 
-    async def _begin(self, websocket: ClientConnection) -> None:
+    async def _begin(self, websocket: ClientConnection, begin_ms: float) -> None:
         self._turn = f"{len(self._begins_ms):032x}"
-        self._begins_ms[self._turn] = self.record.sent / self.plan.bytes_per_ms
+        self._begins_ms[self._turn] = begin_ms
         self.ending = azure_audio(self._turn)
         await websocket.send(f"Path: speech.context\r\nX-RequestId: {self._turn}\r\n\r\n{{}}")
         await websocket.send(self.form(endless_header()))
