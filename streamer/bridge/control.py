@@ -100,7 +100,7 @@ class Control:
             raise ControlError(f"{error}: give --control a path in a folder of your own") from error
         except SocketError as error:
             raise ControlError(str(error)) from error
-        self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=LONGEST_REQUEST)
+        self._server = await asyncio.start_unix_server(self._begin, sock=bound, limit=LONGEST_REQUEST)
         return self
 
     async def __aexit__(
@@ -113,14 +113,17 @@ class Control:
             task.cancel()
         await asyncio.gather(*self._asked, return_exceptions=True)
 
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer in a task of our own: asyncio before 3.12 reports one of its own as failed if it is cancelled."""
+        task = asyncio.create_task(self._accept(reader, writer))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def tell(kind: Kind, sentence: str) -> None:
             if not writer.is_closing():
                 writer.write(json.dumps({kind: sentence}).encode() + b"\n")
 
-        task = asyncio.current_task()
-        assert task is not None
-        self._asked.add(task)
         try:
             if len(self._asked) > MOST_AT_A_TIME:
                 tell("failed", "too many requests are under way; try again later")
@@ -129,7 +132,6 @@ class Control:
             else:
                 await self._answer(reader, tell)
         finally:
-            self._asked.discard(task)
             writer.close()
             with suppress(OSError, asyncio.TimeoutError):
                 await asyncio.wait_for(writer.wait_closed(), ASK_LIMIT_S)

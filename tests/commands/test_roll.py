@@ -83,6 +83,23 @@ async def test_roll(served: Serving, repository: Path) -> None:
     assert any(re.search(r" rolled name=default model=two former=one$", line) for line in served.lines)
 
 
+async def test_a_service_that_ends_meanwhile(served: Serving) -> None:
+    """A roll still waits for a session when the service is stopped: it is told, and nothing fails."""
+    async with session(served.url) as websocket:
+        await websocket.send(AUDIO[:60_000])
+        while (await receive(websocket))["type"] != "partial":
+            pass
+        rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
+        while (await asyncio.to_thread(lambda: served.state))["models"]["default"]["model"] != "two":
+            await asyncio.sleep(0.05)
+        served.send()
+        assert await asyncio.to_thread(served.ended) == 0
+    done = await rolling
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("streamer: ")
+    assert not [line for line in served.lines if "Traceback" in line or "Cancelled" in line or " error " in line]
+
+
 def test_a_model_that_cannot_be(served: Serving) -> None:
     """The reason is printed and logged, the status is 1, and the service goes on. No Triton loads an unknown model."""
     done = served.roll("three")
