@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -329,7 +330,7 @@ def _searches(public: PublicModel, search: str) -> dict[str, TokenSearch]:
 _NONE = float("inf")
 
 
-class MeasuredBeamSearch(TransducerBeamSearch):
+class MeasuredBeamSearch(TransducerBeamSearch, ABC):
     """Notes the margins of a segment: the least difference of two scores that decided anything.
 
     Scores decide which candidates go on, which of two equal sequences gives the times, and which hypothesis is shown.
@@ -357,9 +358,9 @@ class MeasuredBeamSearch(TransducerBeamSearch):
         first, *others = sorted(self._final_scores(slot), reverse=True)
         return min([self._margins[slot], *(first - other for other in others)])
 
+    @abstractmethod
     def _final_scores(self, slot: int) -> Iterator[float]:
         """Yield the scores of which the highest decides what is shown."""
-        raise NotImplementedError
 
 
 class MeasuredContextSearch(MeasuredBeamSearch):
