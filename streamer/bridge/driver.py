@@ -11,23 +11,20 @@ an answer are written where it arrives (docs/decisions/cheap-bridge.md). Everyth
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Final as FinalEvent
 from streamer.base.events import Ready
-from streamer.base.json_types import JsonObject
 from streamer.base.options import Resume
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.broadcast import Broadcast
 from streamer.bridge.http.websocket import Chunk, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.model_requests import Holdings, ModelRequests
+from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.messages import Numbered
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.states import States
@@ -37,9 +34,6 @@ from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.bridge.webhooks import Subject, Webhook, Webhooks
-from streamer.bridge.workers.neighbours import Neighbours
-from streamer.bridge.workers.others import Alone, Others, bridge_of, worker_of
-from streamer.bridge.workers.passing import PassedOn, pass_on
 from streamer.wire.errors import CloseCode, WireError
 
 log = Log("streamer.bridge")
@@ -593,109 +587,3 @@ class FlushPace:
         self._ahead_s = max(0.0, self._ahead_s - (now - self._last_at)) + 1 / FLUSHES_PER_S
         self._last_at = now
         return max(0.0, self._ahead_s - MOST_FLUSHES / FLUSHES_PER_S)
-
-
-# Finds sessions by their tokens, so that a client that lost its connection can go on.
-
-# The most sessions that wait for their clients. Further ones end with their connection, because each keeps messages.
-MOST_PARKED = 256
-
-
-class Resumable(Protocol):
-    """The driver of a session, as far as resumption is concerned."""
-
-    @property
-    def parked(self) -> bool:
-        """Whether the client lost its connection and may return."""
-
-    @property
-    def resumable(self) -> bool:
-        """Whether the client may resume the session, over a new connection or in place of an older one."""
-
-    def give_up(self) -> None:
-        """End the session here, because its client goes on at another bridge."""
-
-
-Driver = TypeVar("Driver", bound=Resumable)
-
-
-@dataclass(frozen=True)
-class _Entry(Generic[Driver]):
-    driver: Driver
-    key: str  # the name of the access key that it was opened with
-    void: bool = False  # another bridge has claimed it
-
-
-class Resumption(Generic[Driver]):
-    """The sessions of one service that clients may resume."""
-
-    def __init__(self, neighbours: Neighbours | None = None, others: Others | None = None) -> None:
-        """`neighbours`: the other workers, which have sessions of their own. `others`: they and other bridges."""
-        self._neighbours = neighbours
-        self._others = others or Alone()
-        self._others.on_claim(self._give_up)
-        self._entries: dict[bytes, _Entry[Driver]] = {}
-        self._of_keys: Counter[str] = Counter()
-
-    @property
-    def full(self) -> bool:
-        """Whether no further session may wait for its client."""
-        return sum(entry.driver.parked for entry in self._entries.values()) >= MOST_PARKED
-
-    def add(self, token: str, key: str, driver: Driver) -> None:
-        """Allow a client to resume this session with this token and this access key."""
-        self._entries[_hash(token)] = _Entry(driver, key)
-        self._of_keys[key] += 1
-
-    def remove(self, token: str) -> None:
-        """Forget the session of this token, if it was added."""
-        entry = self._entries.pop(_hash(token), None)
-        if entry is not None:
-            self._of_keys[entry.key] -= 1
-            if not self._of_keys[entry.key]:
-                del self._of_keys[entry.key]
-
-    def find(self, token: str, key: str) -> Driver | None:
-        """Return the session of this token; None if it does not exist or belongs to another key."""
-        entry = self._entries.get(_hash(token))
-        if entry is None or entry.key != key or entry.void or not entry.driver.resumable:
-            return None
-        return entry.driver
-
-    def is_elsewhere(self, token: str) -> bool:
-        """Return whether another worker has the session of this token, if it still exists."""
-        is_ours = bridge_of(token) == self._others.bridge
-        return is_ours and self._neighbours is not None and self._neighbours.is_other(worker_of(token))
-
-    def is_at_another_bridge(self, token: str) -> bool:
-        """Return whether another bridge has the session of this token, if it still exists."""
-        return bool(self._others.bridge) and bridge_of(token) not in ("", self._others.bridge)
-
-    async def refresh(self) -> None:
-        """Learn which sessions are at another bridge by now, if there may be any."""
-        await self._others.refresh()
-
-    async def claim(self, token: str, key: str) -> None:
-        """Let another bridge give up the session of this token, if the key is that of the session."""
-        await self._others.claim(token, _hash(token), key)
-
-    async def pass_on(self, websocket: WebSocket, resume: Resume, key: str) -> PassedOn | ErrorCode:
-        """Give a websocket to the worker that has the session of this token. Return why, if that is not possible."""
-        assert self._neighbours is not None
-        wanted: JsonObject = {"token": resume.token, "after": resume.after, "key": key}
-        return await pass_on(self._neighbours, worker_of(resume.token), websocket, wanted)
-
-    def knows(self, key: str) -> bool:
-        """Return whether there is a session of this access key to resume."""
-        return key in self._of_keys
-
-    def _give_up(self, digest: bytes, key: str) -> None:
-        """Give up the session with this hash of its token, because another bridge goes on with it."""
-        entry = self._entries.get(digest)
-        if entry is not None and entry.key == key:
-            self._entries[digest] = _Entry(entry.driver, key, void=True)
-            entry.driver.give_up()
-
-
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

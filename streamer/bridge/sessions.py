@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from streamer.base.codes import ErrorCode
 from streamer.bridge.access.quotas import Admittance, Denied, Quotas
-from streamer.bridge.driver import Connection, Resumption, SessionDriver
+from streamer.bridge.driver import Connection, SessionDriver
+from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session
 from streamer.bridge.telemetry import logs

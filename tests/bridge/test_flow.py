@@ -14,8 +14,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from streamer.bridge import driver, sessions
-from streamer.bridge import driver as resumption
+from streamer.bridge import driver, resumption, sessions
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy

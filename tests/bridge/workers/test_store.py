@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
-from streamer.bridge.driver import Resumption
+from streamer.bridge.resumption import Resumption
 from streamer.bridge.workers import store as store_module
 from streamer.bridge.workers.others import Alone, Bridges, Counted, token_of
 from streamer.bridge.workers.share import Share, SharedRecord
