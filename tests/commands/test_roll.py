@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,12 @@ async def test_roll(served: Serving, repository: Path) -> None:
     assert any(re.search(r" rolled name=default model=two former=one$", line) for line in served.lines)
 
 
+def wait_for_model(served: Serving, model: str) -> None:
+    """Until new sessions get this model."""
+    while served.state["models"]["default"]["model"] != model:
+        time.sleep(0.05)
+
+
 async def test_a_service_that_ends_meanwhile(served: Serving) -> None:
     """A roll still waits for a session when the service is stopped: it is told, and nothing fails."""
     async with session(served.url) as websocket:
@@ -90,8 +97,7 @@ async def test_a_service_that_ends_meanwhile(served: Serving) -> None:
         while (await receive(websocket))["type"] != "partial":
             pass
         rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
-        while (await asyncio.to_thread(lambda: served.state))["models"]["default"]["model"] != "two":
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(wait_for_model, served, "two")
         served.send()
         assert await asyncio.to_thread(served.ended) == 0
     done = await rolling
