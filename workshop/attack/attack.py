@@ -105,12 +105,16 @@ def judged(ended: Ended, sent: bytes) -> str:
         raise RecogniserFailed
     if ended.code == 1011 and ended.reason.startswith(RIGHT_REASONS):
         return ended.reason
-    # The service uses no codes from 3000 to 3999: such a code is an echo of the attacker's own.
     closes = CLOSES if last.get("message") != "Error" else (*CLOSES, *SPEECHMATICS_CLOSES)
-    if (ended.code not in closes and not 3000 <= (ended.code or 0) < 4000) or ended.error in ("failed", "internal"):
+    if not (ended.code in closes or _is_echo(ended.code or 0, sent)) or ended.error in ("failed", "internal"):
         why = ended.error or ended.reason or "without a reason"
         raise PromiseBroken(f"{sent[:200]!r} was closed with {ended.code}, {why}")
     return ended.error or ("cut off" if ended.code is None else f"close {ended.code}")
+
+
+def _is_echo(code: int, sent: bytes) -> bool:
+    """Return whether a code that the service never uses is an echo of the attacker's own, as websockets want it."""
+    return 3000 <= code < 4000 or (4000 <= code < 5000 and code.to_bytes(2, "big") in sent)
 
 
 def refused(event: Mapping[str, object]) -> Strike:

@@ -61,7 +61,8 @@ class Channel(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cut the connection off."""
-        if self._transport is not None:
+        # asyncio fails if a transport is cut off that has closed itself after its last data was written.
+        if self._transport is not None and not self.lost:
             self._transport.abort()
 
     def write(self, data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,11 +57,16 @@ class Port:
 
     async def until(self, **numbers: int) -> None:
         """Wait until these states have these numbers of connections."""
-        for _ in range(6000):
-            if all(self.numbers[state] == number for state, number in numbers.items()):
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(self.numbers)
+        await happens(lambda: all(self.numbers[state] == number for state, number in numbers.items()))
+
+
+async def happens(state: Callable[[], bool]) -> None:
+    """Wait until this is so."""
+    for _ in range(6000):
+        if state():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(state)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from streamer.bridge.http.websocket import FRAMES_HIGH, NotRead, WebSocket
 from streamer.bridge.session.messages import Numbered
 from streamer.wire.errors import CloseCode
 from tests.bridge.access.certificate_authority import Authority
-from tests.bridge.http.reader import HANDSHAKE, Peer, Port, port
+from tests.bridge.http.reader import HANDSHAKE, Peer, Port, happens, port
 from tests.bridge.http.request_handlers import Handlers
 from tests.bridge.http.websocket_handler import (
     LARGEST_MESSAGE,
@@ -73,6 +73,32 @@ async def test_a_body_of_who_has_gone(opened: Port, handlers: Handlers, monkeypa
         await asyncio.wait_for(handlers.begun.wait(), 60)
     await opened.until(answering=0)
     assert len(handlers.pieces) == 1
+
+
+async def test_the_last_answer_is_read_late(opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of an answer is still to be written when the connection ends. It arrives, and nothing fails."""
+    monkeypatch.setattr(connection, "LINGER_S", 0.0)
+    size, small = 400_000, 4096
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, small)  # so that the end waits in the service
+    client.connect(("127.0.0.1", opened.number))
+    client.setblocking(False)
+    await opened.until(opening=1)
+    [serving] = opened.listener._connections.values()
+    assert serving._transport is not None
+    serving._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, small)
+    loop, content = asyncio.get_running_loop(), b""
+    await loop.sock_sendall(client, b"GET /stream?%d HTTP/1.0\r\nHost: a\r\n\r\n" % (size // 10_000))
+    while not handlers.cancelled.is_set():  # until the whole answer is given to asyncio
+        content += await asyncio.wait_for(loop.sock_recv(client, small // 4), 60)
+    await happens(serving._transport.is_closing)
+    assert serving._transport.get_write_buffer_size() > 0
+    while piece := await asyncio.wait_for(loop.sock_recv(client, READ), 60):
+        content += piece
+    assert len(content.partition(b"\r\n\r\n")[2]) == size
+    await happens(lambda: not opened.listener._connections)
+    client.close()
+    assert (opened.failed, opened.dropped) == (0, [])
 
 
 async def test_who_is_read_slowly_stays(opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,15 @@ def test_a_fault_inside_breaks_a_promise(ended: Ended) -> None:
         judged(ended, b"said")
 
 
+def test_an_echo_is_no_code_of_the_service() -> None:
+    """A websocket closes with the code of whoever closed first, so a code of the attacker's own may come back."""
+    sent = b"\x88\x82\0\0\0\0" + (4461).to_bytes(2, "big")
+    assert judged(Ended([], 4461), sent) == "close 4461"
+    assert judged(Ended([], 3333), b"") == "close 3333"
+    with pytest.raises(PromiseBroken, match="closed with 4462"):
+        judged(Ended([], 4462), sent)
+
+
 def test_a_recogniser_that_is_gone() -> None:
     """A failed recogniser is an error of its own, because it is right if a process was killed on purpose."""
     with pytest.raises(RecogniserFailed):

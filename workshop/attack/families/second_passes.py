@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from streamer.base.limits import READER
+from streamer.engine.waiting import LONGEST_WAIT_S
 from streamer.testing.exact_speech import say
-from workshop.attack.attack import Attack, PromiseBroken, Strike, Target, at_once, judged, start, text
+from workshop.attack.attack import STRIKE_LIMIT_S, Attack, PromiseBroken, Strike, Target, at_once, judged, start, text
 from workshop.attack.raw_connection import BINARY, Ended, frame
 
 FAMILY: Final = "second passes"
@@ -18,6 +19,15 @@ PHRASE: Final = "this is read again "
 FRAME: Final = 32_000
 SESSIONS: Final = 5
 ROUNDS: Final = 2
+EACH_WORD: Final = PHRASE * 3
+
+
+def _limit_s(segments: int) -> float:
+    """Return the limit for a strike in which each session waits for so many second passes, one after another.
+
+    Each has a limit of its own.
+    """
+    return STRIKE_LIMIT_S + segments * LONGEST_WAIT_S
 
 
 async def ahead(target: Target, rng: random.Random) -> Strike:
@@ -32,7 +42,7 @@ async def live(target: Target, rng: random.Random) -> Strike:
 
 async def flushes(target: Target, rng: random.Random) -> Strike:
     """End a segment after every word, so that each of them is read again."""
-    return await _read_again(target, rng, PHRASE * 3, live=False, often=True)
+    return await _read_again(target, rng, EACH_WORD, live=False, often=True)
 
 
 async def leaving(target: Target, rng: random.Random) -> Strike:
@@ -84,8 +94,8 @@ def _check(ended: Ended, spoken: str) -> None:
 
 
 ATTACKS: Sequence[Attack] = (
-    Attack("long segments are read again", FAMILY, ahead),
-    Attack("long live segments are read again", FAMILY, live),
-    Attack("each word is read again", FAMILY, flushes),
+    Attack("long segments are read again", FAMILY, ahead, limit_s=_limit_s(ROUNDS)),
+    Attack("long live segments are read again", FAMILY, live, limit_s=_limit_s(1)),
+    Attack("each word is read again", FAMILY, flushes, limit_s=_limit_s(len(EACH_WORD.split()))),
     Attack("clients leave while they are read again", FAMILY, leaving),
 )
