@@ -43,8 +43,12 @@ from workshop.soak.service_under_test import failures_inside
 MOST_CALM_S = 20.0
 TOLD_EVERY_S = 30.0
 SETTLE_LIMIT_S = 120.0
-# The most by which the memory of the bridge may grow during the attacks, and by how much it may be larger afterwards.
-MOST_MB, LEFT_MB = 300.0, 40.0
+# The most by which the memory of the bridge may grow during the attacks.
+MOST_MB = 300.0
+# By how much it may be larger afterwards: so many MB, or this part of what the attacks took at most. Python and the C
+# library give memory back only where nothing is used any more, so the higher the peak was, the more remains. Memory
+# that is never freed stays whole.
+LEFT_MB, LEFT_OF_PEAK = 40.0, 0.5
 OF_INTEREST = ("streamer_connections_dropped_total", "streamer_refusals_total", "streamer_sessions_ended_total")
 
 
@@ -178,7 +182,7 @@ class _Run:
         for name, (before, most, after) in report.memory.items():
             if most - before > MOST_MB:
                 report.broken.append(f"the memory of the {name} grew from {before:.0f} to {most:.0f} MB")
-            if after - before > LEFT_MB:
+            if after - before > max(LEFT_MB, LEFT_OF_PEAK * (most - before)):
                 report.broken.append(f"the {name} needs {after - before:.0f} MB more than before")
         late = report.late()["attacked"]
         if late and late[1] > self._campaign.late_s:
