@@ -46,6 +46,7 @@ class ErrorCode(Code):
     # The service cannot or may not serve the client now:
     UNAUTHORIZED = "unauthorized"
     BAD_ORIGIN = "bad_origin"
+    FORBIDDEN = "forbidden"  # the key is not for this
     FULL = "full"
     BUSY = "busy"
     TOO_MANY_SESSIONS = "too_many_sessions"
@@ -53,6 +54,7 @@ class ErrorCode(Code):
     HOTWORDS_USED_UP = "hotwords_used_up"
     NOT_READY = "not_ready"
     SHUTTING_DOWN = "shutting_down"
+    ENDED_BY_OPERATOR = "ended_by_operator"
     NO_SPEAKERS = "no_speakers"  # not fatal
     FAILED = "failed"
     INTERNAL = "internal"

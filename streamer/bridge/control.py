@@ -2,7 +2,8 @@
 
 Each connection sends one request, a JSON object on one line: {"roll": "streaming_asr_2", "name": "default",
 "limit_s": 120}. `name` is the public name that shall stand for this Triton model. The answers are lines too, each with
-a sentence: {"told": …} reports progress, and the last one is {"done": …} or {"failed": …}.
+a sentence: {"told": …} reports progress, and the last one is {"done": …} or {"failed": …}. The other requests are about
+sessions: {"admin": "sessions"} and {"admin": "end", "id": …}. Their only answer is {"done": object} or {"failed": …}.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
 from streamer.base.names import check_name
 from streamer.base.private_socket import InsecureFolderError, PrivateSocket, SocketError, runtime_path
@@ -36,6 +38,8 @@ MOST_AT_A_TIME: Final = 4
 _PEER: Final = struct.Struct("3i")  # process, user, group
 Kind = Literal["told", "done", "failed"]
 Tell = Callable[[Kind, str], None]
+# Answers a request about sessions. ValueError or KeyError if it is none.
+Administer = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 class ControlError(Exception):
@@ -85,9 +89,10 @@ class OwnRolls:
 class Control:
     """Listens from entry to exit."""
 
-    def __init__(self, rolls: Rolls, path: Path, failures: Failures) -> None:
+    def __init__(self, rolls: Rolls, administer: Administer, path: Path, failures: Failures) -> None:
         """`failures` gets the unexpected ones."""
         self._rolls = rolls
+        self._administer = administer
         self._failures = failures
         self._socket = PrivateSocket(path)
         self._server: asyncio.Server | None = None
@@ -130,15 +135,19 @@ class Control:
             elif _user(writer) not in (0, os.geteuid()):
                 tell("failed", "only the user that runs the service may send requests")
             else:
-                await self._answer(reader, tell)
+                await self._answer(reader, writer, tell)
         finally:
             writer.close()
             with suppress(OSError, asyncio.TimeoutError):
                 await asyncio.wait_for(writer.wait_closed(), ASK_LIMIT_S)
 
-    async def _answer(self, reader: asyncio.StreamReader, tell: Tell) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tell: Tell) -> None:
         try:
-            request = RollRequest.parse(await asyncio.wait_for(reader.readline(), ASK_LIMIT_S))
+            content = json.loads(await asyncio.wait_for(reader.readline(), ASK_LIMIT_S))
+            if "admin" in content:
+                await self._answer_about_sessions(content, writer)
+                return
+            request = RollRequest.parse(content)
         except (asyncio.TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
             tell("failed", f"the request cannot be understood: {error}")
             return
@@ -154,6 +163,17 @@ class Control:
             self._failures.report("rolling failed", error)
             tell("failed", f"the service failed: {error}")
 
+    async def _answer_about_sessions(self, question: JsonObject, writer: asyncio.StreamWriter) -> None:
+        try:
+            answer = await self._administer(question)
+        except (ValueError, KeyError):
+            raise
+        except Exception as error:
+            self._failures.report("an answer to an operator failed", error)
+            answer = {"failed": f"The service failed: {error}"}
+        if not writer.is_closing():
+            writer.write(json.dumps(answer).encode() + b"\n")
+
 
 @dataclass(frozen=True)
 class RollRequest:
@@ -164,22 +184,23 @@ class RollRequest:
     limit_s: float  # for sessions to reach a cut
 
     @classmethod
-    def parse(cls, line: bytes) -> RollRequest:
+    def parse(cls, request: JsonObject) -> RollRequest:
         """Read a request. ValueError, KeyError, TypeError or AttributeError if it is not valid."""
-        request = json.loads(line)
-        model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
+        model, limit_s = check_name(str(request["roll"])), float(str(request.get("limit_s", RETIRE_LIMIT_S)))
         return cls(model, str(request.get("name", DEFAULT_MODEL)), limit_s)
 
 
 @asynccontextmanager
-async def listening(rolls: Rolls, port: int, path: Path | None, failures: Failures) -> AsyncIterator[None]:
-    """Listen for `streamer roll`, by default at the path for this port. ControlError if another path is not possible.
+async def listening(
+    rolls: Rolls, administer: Administer, port: int, path: Path | None, failures: Failures
+) -> AsyncIterator[None]:
+    """Listen for an operator, by default at the path for this port. ControlError if another path is not possible.
 
     At the default path, a failure is only said: the service works without it.
     """
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(Control(rolls, path or default_path(port), failures))
+            await stack.enter_async_context(Control(rolls, administer, path or default_path(port), failures))
         except ControlError as error:
             if path:
                 raise

@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from streamer.base.codes import ErrorCode, QuietEnding, Reason
 from streamer.base.events import Final as FinalEvent
@@ -39,6 +39,7 @@ from streamer.wire.errors import CloseCode, WireError
 log = Log("streamer.bridge")
 
 PIECE = 16 * 1024  # bytes of audio to decode at a time: 2 s of G.711, which take two milliseconds
+EXPEL_LIMIT_S = 8.0  # for the finals of a session that an operator ends
 MOST_REPLACED = 3  # replaced connections of a session that are not closed yet; older ones are cut off
 
 
@@ -59,6 +60,19 @@ TRANSITIONS: Mapping[DriverState, tuple[DriverState, ...]] = {
     DriverState.PASSED_ON: (DriverState.ENDED,),
     DriverState.ENDED: (),
 }
+
+
+class SessionFacts(TypedDict):
+    """What an operator may know of a session."""
+
+    id: str
+    key: str
+    format: str
+    model: str
+    state: str
+    age_s: float
+    audio_s: float
+    lag_s: float
 
 
 class SessionDriver:
@@ -90,6 +104,8 @@ class SessionDriver:
         self._webhooks = webhooks
         self._webhook: Webhook | None = None
         self._protocol = protocol
+        self._began_at = time.monotonic()
+        self._expulsion: asyncio.TimerHandle | None = None  # if an operator ends the session
         self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
         self._connection: Connection | None = connection
         self._admission = admission
@@ -317,6 +333,37 @@ class SessionDriver:
         self.session.drain()
         self._wake.set()
 
+    def expel(self) -> None:
+        """End the session, because an operator wants it: with its finals, if they come soon."""
+        former = logs.session.set(self.session.number)
+        log.info("ended by an operator", key=self.key)
+        logs.session.reset(former)  # what called this is no session
+        if isinstance(self._connection, WebSocket):
+            self._connection.release()
+        self.session.expel()
+        self._signal()
+        if self._expulsion is None:
+            self._expulsion = asyncio.get_running_loop().call_later(EXPEL_LIMIT_S, self._expel_now)
+
+    def _expel_now(self) -> None:
+        if self._states.now is not DriverState.ENDED:
+            self.session.expel(at_once=True)
+            self._signal()
+
+    def facts(self) -> SessionFacts:
+        """Return what an operator may know of the session: none of its words."""
+        session, measured = self.session, self._session_metrics
+        return {
+            "id": session.number,
+            "key": self.key,
+            "format": self._protocol,
+            "model": measured.model,
+            "state": measured.state,
+            "age_s": round(time.monotonic() - self._began_at, 1),
+            "audio_s": round(session.heard_ms / 1000, 1),
+            "lag_s": round(measured.lag_s, 2),
+        }
+
     def _open_webhook(self) -> None:
         """Begin to post the words of a session that has begun, if its client or the operator has said where to."""
         session, start = self.session, self.session.start
@@ -522,6 +569,8 @@ class SessionDriver:
     def _finish(self) -> None:
         """Give back everything, however the session ended."""
         session = self.session
+        if self._expulsion is not None:
+            self._expulsion.cancel()
         session.vanish(QuietEnding.CUT_OFF)
         self._holdings.give_back()
         self._resumption.remove(session.token)

@@ -18,6 +18,8 @@ from streamer.base.json_types import JsonObject
 from streamer.base.machine import give_back_freed_memory
 from streamer.bridge.access.quotas import Denied, Fetch
 from streamer.bridge.access.rules import SUBPROTOCOL, PortPolicy
+from streamer.bridge.administration import KIND as ADMIN
+from streamer.bridge.administration import Administration
 from streamer.bridge.captions import KIND as CAPTIONS
 from streamer.bridge.captions import Captions
 from streamer.bridge.dialects.deepgram_paths import DeepgramPaths
@@ -88,6 +90,7 @@ class BridgeServer:
         self._sessions = Sessions(
             self.admission, models, metrics, limits, access.quotas, neighbours, access.others, self._webhooks
         )
+        self.administration = Administration(access, self._sessions, neighbours)
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
@@ -152,7 +155,12 @@ class BridgeServer:
 
     async def _join(self, worker: Worker, listener: Listener) -> None:
         """Accept connections at the sockets of all workers, and listen for their questions."""
-        answers = {CAPTIONS: self._captions.answer, EXPOSITION: self._expose, RESUME: self._take}
+        answers = {
+            ADMIN: self.administration.answer,
+            CAPTIONS: self._captions.answer,
+            EXPOSITION: self._expose,
+            RESUME: self._take,
+        }
         await worker.neighbours.open(answers, self._metrics.failures(HTTP))
         self._port = listener.listen(worker.sockets, shared=True)
         self._listener = listener
@@ -279,6 +287,7 @@ class BridgeServer:
         kinds = [kind for kind in FORMATS.values() if kind.path not in routes]
         routes.add((path, self._dialects.route(kind)) for kind in kinds for path in (kind.path, *kind.other_paths))
         routes.add(self._captions.routes())
+        routes.add(self.administration.routes())
         routes.add(probes.routes())
         routes.add(StaticFiles(root=lambda page: self._root(page, native)).routes())
         return routes

@@ -15,6 +15,7 @@ from types import TracebackType
 from streamer.base.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
 from streamer.bridge.access.quotas import Quotas
 from streamer.bridge.access.rules import PortPolicy
+from streamer.bridge.administration import Administration
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.logs import Log
@@ -100,6 +101,11 @@ class Service:
     def grpc_port(self) -> int | None:
         """The port for gRPC; None if there is none."""
         return self._server.grpc_port
+
+    @property
+    def administration(self) -> Administration:
+        """What answers an operator."""
+        return self._server.administration
 
     async def __aenter__(self) -> Service:
         try:

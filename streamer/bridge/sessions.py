@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from streamer.base.codes import ErrorCode
 from streamer.bridge.access.quotas import Admittance, Denied, Quotas
-from streamer.bridge.driver import Connection, SessionDriver
+from streamer.bridge.driver import Connection, SessionDriver, SessionFacts
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.session.session import Session
@@ -80,6 +80,18 @@ class Sessions:
             if driver.key == key and driver.about().get("call_sid") == call_sid and driver.resumable:
                 return driver
         return None
+
+    def facts(self) -> list[SessionFacts]:
+        """Return what an operator may know of the sessions here, the oldest first."""
+        return [driver.facts() for driver in self._drivers.values() if not driver.barred]
+
+    def expel(self, number: str) -> bool:
+        """End the session with this number, because an operator wants it. Return whether there is one here."""
+        for driver in self._drivers.values():
+            if driver.session.number == number:
+                driver.expel()
+                return True
+        return False
 
     def open(
         self,

@@ -104,6 +104,14 @@ class Parser(argparse.ArgumentParser):
         return action
 
 
+def add_socket_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the arguments that name a service of this machine. `default`: which one is asked without them."""
+    parser.add_argument("--port", type=port, help=f"the port of the service ({default})")
+    parser.add_argument(
+        "--control", type=Path, metavar="PATH", help="the socket, if the service was started with --control"
+    )
+
+
 def add_server_argument(parser: argparse._ActionsContainer, purpose: str, *, several: bool = True) -> None:
     """Add `--server` to a command that uses a service. `purpose`: the beginning of its help.
 

@@ -73,6 +73,7 @@ COMMANDS: Final = {
         "Prints the script for completion with the Tab key in bash, zsh or fish.",
     ),
     "key": Command("streamer.commands.key", "Makes an API key for the service."),
+    "sessions": Command("streamer.commands.sessions", "Lists the live sessions of a running service, and ends one."),
     "usage": Command("streamer.commands.usage", "Shows what each key has used in a day and in its month."),
     "roll": Command("streamer.commands.roll", "Replaces the model of a running service without interrupting sessions."),
     "plan": Command(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import socket
 import sys
-from pathlib import Path
 from typing import Final
 
 from streamer.base.address import DEFAULT_PORT
+from streamer.base.json_types import JsonObject
 from streamer.base.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
 from streamer.base.names import check_name
 from streamer.base.text import as_sentence
-from streamer.commands.arguments import USAGE, argument, port
+from streamer.commands.arguments import USAGE, add_socket_arguments, argument
+from streamer.commands.service import OperatorError, ask_service, socket_of_service
 from streamer.commands.settings.kinds import Number
 
 # The longest silence of a service between two reports: a model that others use too is watched for ten minutes.
@@ -39,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `streamer roll`."""
     add = parser.add_argument
     add("model", metavar="NAME", help="the new model")
-    add("--port", type=port, default=DEFAULT_PORT, help=f"the port of the service ({DEFAULT_PORT})")
-    add("--control", type=Path, metavar="PATH", help="the socket, if the service was started with --control")
+    add_socket_arguments(parser, str(DEFAULT_PORT))
     add(
         "--name",
         default=DEFAULT_MODEL,
@@ -58,29 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask the service to replace the model, and print its reports. Return the exit status."""
-    from streamer.bridge.control import default_path
-
-    path = options.control or default_path(options.port)
     try:
-        request: dict[str, object] = {"roll": check_name(options.model), "name": options.name}
-        if options.limit is not None:
-            request["limit_s"] = options.limit
+        request: JsonObject = {"roll": check_name(options.model), "name": options.name}
     except ValueError as error:
         print(f"streamer: {as_sentence(error)}", file=sys.stderr)
         return USAGE
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(SILENCE_S + (options.limit or 0))
-        try:
-            connection.connect(str(path))
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            for line in connection.makefile(encoding="utf-8"):
-                answer = json.loads(line)
-                kind, sentence = next(iter(answer.items()))
-                print(f"streamer: {sentence}", file=sys.stderr, flush=True)
-                if kind != "told":
-                    return 0 if kind == "done" else 1
-            reason = "the service has ended"
-        except (OSError, ValueError) as error:
-            reason = str(getattr(error, "strerror", None) or error)
-    print(f"streamer: no answer at {path}: {reason}. Is the service running on this machine?", file=sys.stderr)
+    if options.limit is not None:
+        request["limit_s"] = options.limit
+    path = socket_of_service(options.port or DEFAULT_PORT, options.control)
+    try:
+        for answer in ask_service(path, request, SILENCE_S + (options.limit or 0)):
+            kind, sentence = next(iter(answer.items()))
+            print(f"streamer: {sentence}", file=sys.stderr, flush=True)
+            if kind != "told":
+                return 0 if kind == "done" else 1
+    except OperatorError as error:
+        print(f"streamer: {error}", file=sys.stderr)
     return 1

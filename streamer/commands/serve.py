@@ -238,7 +238,8 @@ def _serve(
 
         async def stay(supervisor: SupervisorMessages) -> None:
             failures = service.metrics.failures(CONTROL)
-            async with service, listening(OwnRolls(service.models), service.port, settings.control, failures):
+            rolls, administer = OwnRolls(service.models), service.administration.administer
+            async with service, listening(rolls, administer, service.port, settings.control, failures):
                 say_ready(service.url, service.wyoming_port, service.grpc_port)
                 supervisor.ready()
                 try:

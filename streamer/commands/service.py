@@ -1,7 +1,12 @@
-"""Chooses the service of a command: the one that was named, the one that runs on this machine, or an embedded one."""
+"""Chooses the service of a command: the one that was named, the one that runs on this machine, or an embedded one.
+
+Commands of operators ask a service of this machine through its socket.
+"""
 
 from __future__ import annotations
 
+import json
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -9,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from streamer.base.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
+from streamer.base.json_types import JsonObject
+from streamer.base.private_socket import answers, runtime_path
 from streamer.base.timing import Timing
 from streamer.bridge.triton import TritonError
 from streamer.models.library import LibraryError, ModelLibrary
@@ -80,3 +87,47 @@ def _default_folder() -> Path | None:
     if folder is not None:
         print(f"streamer: using {folder.name}, the default model of this machine.", file=sys.stderr)
     return folder
+
+
+# Commands of operators.
+
+
+class OperatorError(Exception):
+    """A service of this machine cannot be asked. The message is a sentence."""
+
+
+def socket_of_service(port: int | None, control: Path | None) -> Path:
+    """Return the socket of the service that was named, or of the only one of this user that runs.
+
+    OperatorError if there is none, or more than one. `control`: the path that the service was started with.
+    """
+    if control is not None:
+        return control
+    if port is not None:
+        return runtime_path(f"{port}.sock")
+    folder = runtime_path("")
+    sockets = {int(path.stem): path for path in folder.glob("*.sock") if path.stem.isdecimal() and answers(path)}
+    if not sockets:
+        raise OperatorError(
+            f"no service of this user runs on this machine (none listens in {folder}): `streamer serve` starts one; "
+            "give --control if it was started with that."
+        )
+    if len(sockets) > 1:
+        ports = ", ".join(map(str, sorted(sockets)))
+        raise OperatorError(f"{len(sockets)} services run on this machine: choose one with --port, of {ports}.")
+    return next(iter(sockets.values()))
+
+
+def ask_service(path: Path, request: JsonObject, silence_s: float) -> Iterator[JsonObject]:
+    """Yield the answers of the service at this socket. OperatorError if there is none, or if none comes for so long."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(silence_s)
+        try:
+            connection.connect(str(path))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            for line in connection.makefile(encoding="utf-8"):
+                yield json.loads(line)
+            reason = "the service has ended"
+        except (OSError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error)
+    raise OperatorError(f"no answer at {path}: {reason}. Is the service running on this machine?")

@@ -32,7 +32,7 @@ from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.link import LinkError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.pool import RollError, UpstreamPool
-from streamer.bridge.workers.dialogue import Dialogue
+from streamer.bridge.workers.dialogue import Answer, Dialogue
 from streamer.bridge.workers.neighbours import Neighbours
 from streamer.bridge.workers.share import Share, SharedRecord
 from streamer.bridge.workers.shared_triton import SharedTriton
@@ -104,7 +104,7 @@ def serve_with_workers(
         await group.start()
         port = int(sockets[0].getsockname()[1])
         # Unexpected failures of this process are in its log; the metrics are those of the workers.
-        control = listening(group, port, settings.control, Failures(lambda: None))
+        control = listening(group, group.administer, port, settings.control, Failures(lambda: None))
         await stack.enter_async_context(control)
         wyoming_port = int(wyoming[0].getsockname()[1]) if wyoming else None
         say_ready(url_at(settings.host, port, policy), wyoming_port, grpc_port)
@@ -244,7 +244,13 @@ class _Worker:
         async def roll(question: JsonObject) -> int:
             return await self._roll(service, question, lambda: dialogue.tell("asking"))
 
-        talking = asyncio.create_task(dialogue.run({"roll": roll, "gone": self._wait_for_former}, hear))
+        async def administer(question: JsonObject) -> JsonObject:
+            asked = question["question"]
+            assert isinstance(asked, dict)
+            return await service.administration.administer(asked)
+
+        answers: Mapping[str, Answer] = {"roll": roll, "gone": self._wait_for_former, "administer": administer}
+        talking = asyncio.create_task(dialogue.run(answers, hear))
         talking.add_done_callback(lambda _: self._abandon())
         serving = asyncio.create_task(self._serve(service, dialogue))
         try:

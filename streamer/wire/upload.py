@@ -37,6 +37,8 @@ _LONG_RETRY_S: Final = 60
 _STATUSES: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.UNAUTHORIZED: 401,
     ErrorCode.BAD_ORIGIN: 403,
+    ErrorCode.ENDED_BY_OPERATOR: 403,  # clients repeat a request after 408, 409, 429 and 5xx
+    ErrorCode.FORBIDDEN: 403,
     ErrorCode.TOO_SLOW: 408,
     ErrorCode.IDLE: 408,
     ErrorCode.TOO_LARGE: 413,

@@ -173,7 +173,7 @@ def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> 
         ("my\t", "<my first call.wav>"),
         ("serve --keys=ta\t", "<serve> <--keys=talk.wav>"),
         ("evaluate --bundle re\t", "<evaluate> <--bundle> <recordings>"),
-        ("key --\t", "<key> <--help>"),
+        ("key --h\t", "<key> <--help>"),
     ):
         seen = len(terminal.shown)
         terminal.type("streamer ")

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamer.base.json_types import JsonObject
 from streamer.bridge.control import Control, OwnRolls, default_path
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.triton.server import TritonServer
@@ -166,9 +167,13 @@ async def test_the_socket_is_private_and_nothing_else(triton: TritonServer, tmp_
             await asyncio.sleep(0)
 
     making = asyncio.create_task(make_files())
+
+    async def nothing(_: JsonObject) -> JsonObject:
+        return {}
+
     for number in range(5):
         path = tmp_path / "own" / str(number)
-        async with Control(OwnRolls(models_at(triton.grpc_address)), path, Failures(lambda: None)):
+        async with Control(OwnRolls(models_at(triton.grpc_address)), nothing, path, Failures(lambda: None)):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
     making.cancel()
     assert len(modes) > 5

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.keys import KeyFile, Role, digest_of
 from streamer.bridge.access.quotas import Fetch
 from streamer.bridge.access.rules import WebhookRules
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.arguments import Parser
+from streamer.commands.arguments import USAGE, Parser
 from streamer.commands.cli import run
 from streamer.commands.serve import add_setting_arguments, flag_values
 from streamer.commands.settings.configuration import configure
@@ -160,8 +162,42 @@ def test_a_key_is_shown_once_and_its_line_can_be_appended(tmp_path: Path, capsys
     (tmp_path / "keys").write_text(shown.out)
     secret = shown.err.splitlines()[-1]
     assert secret not in shown.out
-    assert KeyFile(tmp_path / "keys").name_of(secret) == "alice"
+    entry = KeyFile(tmp_path / "keys").find(digest_of(secret))
+    assert entry is not None
+    assert (entry.name, entry.role, entry.expires_at) == ("alice", Role.USE, math.inf)
     assert run(["key", "a b"]) == 2
+
+
+@pytest.mark.parametrize(("when", "seconds"), [("30d", 30 * 86400), ("12h", 12 * 3600)])
+def test_a_key_that_expires(when: str, seconds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key has its role and its end in the line for the file."""
+    before = time.time()
+    assert run(["key", "operator", "--role", "admin", "--expires", when]) == 0
+    shown = capsys.readouterr()
+    (tmp_path / "keys").write_text(shown.out)
+    entry = KeyFile(tmp_path / "keys").find(digest_of(shown.err.splitlines()[-1]))
+    assert entry is not None
+    assert entry.role is Role.ADMIN
+    assert int(before) + seconds <= entry.expires_at <= time.time() + seconds
+    assert run(["key", "guest", "--expires", "2187-01-31"]) == 0
+    assert capsys.readouterr().out.endswith(" expires=2187-02-01T00:00:00Z\n")
+
+
+@pytest.mark.parametrize(
+    ("when", "sentence"),
+    [
+        ("2020-01-31", "must be in the future, unlike 2020-01-31"),
+        ("tomorrow", "must be a day such as 2027-01-31, or 90d or 12h from now, not 'tomorrow'"),
+        ("0d", "or 90d or 12h from now, not '0d'"),
+        ("9999-12-31", "must be a day"),
+    ],
+)
+def test_an_odd_end_of_a_key(when: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no time in the future is refused."""
+    with pytest.raises(SystemExit) as ending:
+        run(["key", "guest", "--expires", when])
+    assert ending.value.code == USAGE
+    assert sentence in capsys.readouterr().err
 
 
 def test_a_recording_over_tls_with_a_key(exact_triton: TritonServer, said: Said, tmp_path: Path) -> None:

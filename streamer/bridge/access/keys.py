@@ -1,5 +1,7 @@
 """API keys: a file with a line `name:sha256:…` for each key, read again when it changes.
 
+Behind the hash of a key there may be ` role=admin` and ` expires=2027-01-31T00:00:00Z`, in any order.
+
 A key is 256 random bits, which cannot be found by trial, so a fast hash is safe: SHA-256. A slow hash such as scrypt is
 for passwords that people choose; here it would only let strangers keep the processor busy with handshakes. This module
 uses only the standard library, so `streamer key` needs nothing else. Files of secrets that others know as well stand
@@ -11,14 +13,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import math
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
 
+from streamer.base.codes import Code
 from streamer.bridge.access.watched_files import WatchedFiles
 from streamer.bridge.telemetry.logs import Log
 
@@ -30,10 +35,18 @@ SECRET_PREFIX = "whsec_"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _SECRET = re.compile(r"[A-Za-z0-9+/=_-]{16,256}")
+_MOMENT: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class KeyFileError(Exception):
     """A file cannot be used. The message is a sentence for the operator."""
+
+
+class Role(Code):
+    """What a key is for."""
+
+    USE = "use"  # to have audio recognised
+    ADMIN = "admin"  # the same, and to see and end the sessions of all keys
 
 
 @dataclass(frozen=True)
@@ -44,19 +57,38 @@ class Key:
     line: str
 
 
-def make_key(name: str) -> Key:
-    """Make a new random key with this name. ValueError if the name is not valid."""
+class Entry(NamedTuple):
+    """What a line of the file says. `digest` is the secret itself in a file of secrets that others know as well."""
+
+    name: str
+    digest: bytes
+    role: Role = Role.USE
+    expires_at: float = math.inf  # in seconds since 1970
+
+
+def make_key(name: str, role: Role = Role.USE, expires_at: float = math.inf) -> Key:
+    """Make a new random key with this name. ValueError if the name is not valid. `expires_at`: since 1970."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"the name of a key must have 1 to 64 letters, digits and . _ -, unlike '{name}'")
     secret = PREFIX + secrets.token_urlsafe(32)
-    return Key(secret, f"{name}:sha256:{digest_of(secret).hex()}")
+    line = f"{name}:sha256:{digest_of(secret).hex()}"
+    if role is not Role.USE:
+        line += f" role={role}"
+    if expires_at < math.inf:
+        line += f" expires={moment_of(expires_at)}"
+    return Key(secret, line)
+
+
+def moment_of(seconds: float) -> str:
+    """Return a time in seconds since 1970 as files and messages have it."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime(_MOMENT)
 
 
 class KeyFile:
     """The keys of a file. Several lines may have the same name, so that a key can be replaced without a gap."""
 
     kind: ClassVar[str] = "keys"  # in the log
-    form: ClassVar[str] = "have the form NAME:sha256:…, as 'streamer key NAME' prints it"
+    form: ClassVar[str] = "have the form NAME:sha256:… [role=…] [expires=…], as 'streamer key NAME' prints it"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -68,18 +100,14 @@ class KeyFile:
         self.refresh()
         return len(self._file.content)
 
-    def name_of(self, secret: str) -> str | None:
-        """Return the name of this key, or None."""
-        return self.name_of_digest(digest_of(secret))
-
-    def name_of_digest(self, digest: bytes) -> str | None:
-        """Return the name of the key with this digest, or None. Every entry is compared: the time reveals nothing."""
+    def find(self, digest: bytes) -> Entry | None:
+        """Return the key with this digest, also an expired one. Every entry is compared: the time reveals nothing."""
         self.refresh()
-        found = None
-        for name, expected in self._file.content:
-            if hmac.compare_digest(digest, expected):
-                found = name
-        return found
+        result = None
+        for entry in self._file.content:
+            if hmac.compare_digest(digest, entry.digest):
+                result = entry
+        return result
 
     def refresh(self) -> None:
         """Read the file again if it has changed. If it cannot be used, keep the present keys."""
@@ -97,12 +125,12 @@ class KeyFile:
             if self._file.content != before:
                 log.info(f"{self.kind} read again", keys=len(self._file.content))
 
-    def _read(self) -> tuple[tuple[str, bytes], ...]:
+    def _read(self) -> tuple[Entry, ...]:
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise KeyFileError(f"{self._path} is not UTF-8 text.") from error
-        entries: dict[bytes, str] = {}
+        entries: dict[bytes, Entry] = {}
         for number, line in enumerate(lines, 1):
             text = line.strip()
             if not text or text.startswith("#"):
@@ -111,18 +139,25 @@ class KeyFile:
             # The message does not quote the line, because it may contain the key itself.
             if entry is None:
                 raise KeyFileError(f"Line {number} of {self._path} must {self.form}.")
-            name, digest = entry
-            if entries.setdefault(digest, name) != name:
-                raise KeyFileError(f"Line {number} of {self._path} has the same key as another name.")
-        return tuple((name, digest) for digest, name in entries.items())
+            if entries.setdefault(entry.digest, entry) != entry:
+                raise KeyFileError(f"Line {number} of {self._path} has the same key as another line that differs.")
+        return tuple(entries.values())
 
     @staticmethod
-    def _entry(line: str) -> tuple[str, bytes] | None:
-        """Return the name and the digest in a line; None if it is not valid."""
-        name, _, hashed = line.partition(":")
-        if not _NAME.fullmatch(name) or not _HASH.fullmatch(hashed):
+    def _entry(line: str) -> Entry | None:
+        """Return what a line says; None if it is not valid."""
+        key, *rest = line.split(" ")
+        name, _, hashed = key.partition(":")
+        terms = dict(term.partition("=")[::2] for term in rest if term)
+        if not _NAME.fullmatch(name) or not _HASH.fullmatch(hashed) or len(terms) != sum(map(bool, rest)):
             return None
-        return name, bytes.fromhex(hashed.removeprefix("sha256:"))
+        try:
+            role, expires = Role(terms.pop("role", Role.USE)), terms.pop("expires", None)
+            expires_at = math.inf if expires is None else _seconds_of(expires)
+        except ValueError:
+            return None
+        # What a later version may mean by another term could be a limit, so such a key is not accepted without it.
+        return None if terms else Entry(name, bytes.fromhex(hashed.removeprefix("sha256:")), role, expires_at)
 
 
 class SecretFile(KeyFile):
@@ -138,7 +173,7 @@ class SecretFile(KeyFile):
     def entries(self) -> tuple[tuple[str, bytes], ...]:
         """Return all names with their secrets."""
         self.refresh()
-        return self._file.content
+        return tuple((entry.name, entry.digest) for entry in self._file.content)
 
     def of(self, name: str) -> tuple[bytes, ...]:
         """Return the secrets of a name, the first one first; none if there are none for it."""
@@ -147,17 +182,22 @@ class SecretFile(KeyFile):
         return own or tuple(secret for owner, secret in entries if not owner)
 
     @staticmethod
-    def _entry(line: str) -> tuple[str, bytes] | None:
+    def _entry(line: str) -> Entry | None:
         """Return the name and the secret in a line; None if it is not valid."""
         name, colon, secret = line.rpartition(":")
         if (colon and not _NAME.fullmatch(name)) or not _SECRET.fullmatch(secret):
             return None
         if not secret.startswith(SECRET_PREFIX):
-            return name, secret.encode()
+            return Entry(name, secret.encode())
         try:
-            return name, base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+            return Entry(name, base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True))
         except ValueError:
             return None
+
+
+def _seconds_of(moment: str) -> float:
+    """Return a moment of a file in seconds since 1970. ValueError if it is none."""
+    return datetime.strptime(moment, _MOMENT).replace(tzinfo=timezone.utc).timestamp()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from streamer.base.codes import ErrorCode
 from streamer.base.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
 from streamer.bridge.access.call_signatures import SIGNATURE, CallSignatures
-from streamer.bridge.access.keys import KeyFile, SecretFile, digest_of
+from streamer.bridge.access.keys import Entry, KeyFile, Role, SecretFile, digest_of, moment_of
 from streamer.bridge.access.proxies import Proxies, plain_address
 from streamer.bridge.access.quotas import (
     Admittance,
@@ -147,6 +148,19 @@ class AccessRules:
         if not self._open_metrics:
             self._lasting_key_of(request)
 
+    def check_admin(self, request: Request) -> str:
+        """Return the name of the admin key of this request. Raise Denied if it has none."""
+        self._check_origin(request.headers, request.peer)
+        self.check_host(request)
+        if self._keys is None:
+            why = "This needs a key for administration, and the service has no keys: start it with --keys, or use "
+            raise Denied(ErrorCode.FORBIDDEN, f"{why}`streamer sessions` on its machine.")
+        key = self._entry_of(request)
+        if key.role is not Role.ADMIN:
+            why = "This key is not for administration: `streamer key NAME --role admin` makes one that is."
+            raise Denied(ErrorCode.FORBIDDEN, why, key=key.name)
+        return key.name
+
     def caller(self, request: Request) -> Caller:
         """Return the caller of this request. Raise Denied if keys are required and it has no valid one."""
         return Caller(self._proxies.client_of(request.headers, request.peer), self._key_of(request))
@@ -156,7 +170,8 @@ class AccessRules:
         self._check_origin(request.headers, request.peer)
         if self._keys is None:
             return Holder(network_of(self._proxies.client_of(request.headers, request.peer)))
-        return Holder(self._lasting_key_of(request), digest_of(_key_in(request)))
+        key = self._entry_of(request)
+        return Holder(key.name, key.digest, key.expires_at)
 
     def make_short_key(self, holder: Holder, seconds: int, content: str = "") -> tuple[str, int]:
         """Make a key for a short time. Return it and its end in seconds since 1970. Raise Denied if there are too many.
@@ -182,14 +197,17 @@ class AccessRules:
         key = self._short_keys.find(_key_in(request))
         if key is None:
             return self._lasting_key_of(request)
-        name = self._keys.name_of_digest(key.holder.digest)
-        if name is None:
+        maker = self._keys.find(key.holder.digest)
+        if maker is None or time.time() >= maker.expires_at:
             raise Denied(ErrorCode.UNAUTHORIZED, "The key that made this key for a short time is not valid any more.")
-        return name
+        return maker.name
 
     def _lasting_key_of(self, request: Request) -> str:
-        if self._keys is None:
-            return ""
+        return "" if self._keys is None else self._entry_of(request).name
+
+    def _entry_of(self, request: Request) -> Entry:
+        """Return the lasting key of this request. Raise Denied if it has none that is valid."""
+        assert self._keys is not None
         key = _key_in(request)
         if not key:
             raise Denied(
@@ -197,9 +215,12 @@ class AccessRules:
                 "This service needs a key: send the header 'Authorization: Bearer KEY', offer the subprotocol "
                 f"'{KEY_SUBPROTOCOL}KEY' beside '{SUBPROTOCOL}', or add '?key=KEY' to the URL.",
             )
-        name = self._keys.name_of(key)
-        if name is not None:
-            return name
+        entry = self._keys.find(digest_of(key))
+        if entry is not None and time.time() >= entry.expires_at:
+            why = f"This key expired at {moment_of(entry.expires_at)}; ask the operator of the service for another one."
+            raise Denied(ErrorCode.UNAUTHORIZED, why, key=entry.name)
+        if entry is not None:
+            return entry
         if self._short_keys.find(key) is not None:
             raise Denied(ErrorCode.UNAUTHORIZED, "This needs a lasting key: a key for a short time is only for speech.")
         if key.startswith(SHORT):

@@ -1,7 +1,8 @@
 """Keys for a short time, which a caller with a lasting key makes: for a page or an app that must not have that one.
 
-A short key admits as the lasting one that made it, with its name, limits and quotas, and ends with it. It makes no
-others. Short keys are kept in memory, so they are valid at this service only, and end with it. Its workers share them.
+A short key admits as the lasting one that made it, with its name, limits and quotas, and ends with it: when that one
+is removed from the file or expires. It makes no others. Short keys are kept in memory, so they are valid at this
+service only, and end with it. Its workers share them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Holder:
 
     name: str  # of the key, or of the address
     digest: bytes = b""  # of the lasting key; empty if the service has no keys
+    expires_at: float = math.inf  # of that key, in seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class ShortKeys:
                 message = f"{who} has {most} keys for a short time, the maximum; try again in {wait} s."
                 raise Denied(ErrorCode.BUSY, message, wait)
         secret = PREFIX + secrets.token_urlsafe(32)
-        expires_at = int(now) + seconds
+        expires_at = int(min(int(now) + seconds, holder.expires_at))
         self._others.add_key(digest_of(secret), KeptKey(holder.name, holder.digest, expires_at, content))
         return secret, expires_at
 

@@ -143,6 +143,12 @@ def shutting_down() -> Ending:
     return Ending(ErrorCode.SHUTTING_DOWN, CloseCode.TRY_LATER, f"{message} Open a new session in {RETRY_S} s.")
 
 
+def ended_by_operator() -> Ending:
+    """Return the ending for a session that an operator of the service ends."""
+    message = "An operator of the service has ended this session; everything heard is final."
+    return Ending(ErrorCode.ENDED_BY_OPERATOR, CloseCode.REFUSED, message, "ended by an operator")
+
+
 def exhausted(code: ErrorCode, message: str) -> Ending:
     """Return the ending for a caller that has used its quota."""
     return Ending(code, CloseCode.TRY_LATER, message)

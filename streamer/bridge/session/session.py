@@ -292,6 +292,17 @@ class Session:
         elif self.state is State.STREAMING:
             self._finish(endings.shutting_down())
 
+    def expel(self, *, at_once: bool = False) -> None:
+        """End, because an operator wants it: send the finals, then say so. `at_once`: without waiting for finals."""
+        if self.parked:
+            self.vanish(ErrorCode.ENDED_BY_OPERATOR)
+            return
+        self._client.dismiss()
+        if self.state is State.STREAMING and not at_once:
+            self._finish(endings.ended_by_operator())
+        elif self.state is State.OPENING or (at_once and self.state is not State.CLOSED):
+            self._fail(endings.ended_by_operator())
+
     def exhaust(self, code: ErrorCode, message: str) -> None:
         """End, because the caller has used its quota: send the finals, then this message."""
         if self.state is State.STREAMING:

@@ -59,6 +59,7 @@ _OF_UPLOADS: Final = (
 _OF_NOTHING: Final = (
     ErrorCode.AFTER_STOP,
     ErrorCode.BAD_HANDSHAKE,
+    ErrorCode.FORBIDDEN,
     ErrorCode.HEAD_TOO_LARGE,
     ErrorCode.METHOD_NOT_ALLOWED,
     ErrorCode.NOT_FOUND,

@@ -18,7 +18,7 @@ from streamer.bridge.triton import TritonError
 
 log = Log("streamer.bridge")
 
-_LONGEST_LINE: Final = 1 << 20
+_LONGEST_LINE: Final = 1 << 24  # all sessions of a service may be listed in one
 # Answers a question. A TritonError goes to the asker, with its sentence.
 Answer = Callable[[JsonObject], Awaitable[object]]
 

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from streamer.base.json_types import JsonObject
+from streamer.bridge.administration import Wish
 from streamer.bridge.control import RollRequest, Tell
 from streamer.bridge.telemetry.logs import Log, say
 from streamer.bridge.telemetry.supervisor_messages import PID_VARIABLE, SOCKET_VARIABLE, WATCHDOG_VARIABLE
+from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.pool import RollError
 from streamer.bridge.workers.dialogue import Answer, Dialogue, DialogueEnded
@@ -41,6 +43,8 @@ WELL_S: Final = 60.0
 # wait for it. Only then another one may go on with their sessions.
 ALIVE_EVERY_S: Final = 2.0
 SILENT_LIMIT_S: Final = 30.0
+# How long a worker may take to answer an operator: it waits for the others.
+ADMINISTER_LIMIT_S: Final = 12.0
 # How long a worker may take to end besides the time in which its sessions may go on.
 END_LIMIT_S: Final = 20.0
 
@@ -169,6 +173,19 @@ class Workers:
         """Let all workers read keys and certificates again."""
         for running in self._running.values():
             running.dialogue.tell("refresh")
+
+    async def administer(self, question: JsonObject) -> JsonObject:
+        """Let a worker answer an operator: it asks the others. One that has not been heard for long is asked last."""
+        Wish(question["admin"])  # before a worker fails on it
+        for running in sorted(self._running.values(), key=lambda each: -each.heard_at):
+            try:
+                asking = running.dialogue.ask("administer", question=question)
+                answer = await asyncio.wait_for(asking, ADMINISTER_LIMIT_S)
+            except (asyncio.TimeoutError, TritonError):
+                continue
+            assert isinstance(answer, dict)
+            return answer
+        return {"failed": "No worker answers; try again in a few seconds."}
 
     async def roll(self, request: RollRequest, tell: Tell) -> None:
         """Replace a model at all workers. Raise RollError if that fails; then nothing has changed."""

@@ -68,6 +68,7 @@ _CLOSES: Final = {
     ErrorCode.SESSION_EXPIRED: 4031,
     ErrorCode.TOO_FAST: 4029,
     ErrorCode.TOO_MANY_SESSIONS: 3009,
+    ErrorCode.ENDED_BY_OPERATOR: 3005,
 }
 _FIRST_SERVICE_FAULT: Final = 500
 

@@ -54,6 +54,7 @@ _ERRORS: Final = {
     ErrorCode.HOTWORDS_USED_UP: "quota_exceeded",
     ErrorCode.TOO_FAST: "queue_overflow",
     ErrorCode.SESSION_EXPIRED: "session_time_limit_exceeded",
+    ErrorCode.ENDED_BY_OPERATOR: "session_time_limit_exceeded",
     ErrorCode.IDLE: "insufficient_audio_activity",
     ErrorCode.BAD_OPTION: "invalid_request",
 }

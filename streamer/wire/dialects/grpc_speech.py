@@ -37,6 +37,7 @@ class Status(IntEnum):
     INVALID_ARGUMENT = 3
     PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
+    ABORTED = 10
     OUT_OF_RANGE = 11
     INTERNAL = 13
     UNAVAILABLE = 14
@@ -47,6 +48,7 @@ class Status(IntEnum):
 _STATUSES: Final[Mapping[ErrorCode, Status]] = {
     ErrorCode.UNAUTHORIZED: Status.UNAUTHENTICATED,
     ErrorCode.BAD_ORIGIN: Status.PERMISSION_DENIED,
+    ErrorCode.ENDED_BY_OPERATOR: Status.ABORTED,
     ErrorCode.FULL: Status.RESOURCE_EXHAUSTED,
     ErrorCode.BUSY: Status.RESOURCE_EXHAUSTED,
     ErrorCode.TOO_MANY_SESSIONS: Status.RESOURCE_EXHAUSTED,

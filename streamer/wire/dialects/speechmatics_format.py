@@ -48,6 +48,7 @@ _FAULTS: Final = {
     "idle_timeout": (1008, (ErrorCode.IDLE, ErrorCode.NO_START, ErrorCode.SESSION_EXPIRED)),
     "not_authorised": (4001, (ErrorCode.UNAUTHORIZED, ErrorCode.BAD_ORIGIN)),
     "unknown_error": (1011, (ErrorCode.INTERNAL,)),
+    "job_error": (1008, (ErrorCode.ENDED_BY_OPERATOR,)),  # after 4013 its clients connect again
 }
 _ENDINGS: Final = {code: (kind, close) for kind, (close, codes) in _FAULTS.items() for code in codes}
 _OTHER_FAULT: Final = ("protocol_error", 1003)

@@ -112,7 +112,7 @@ class WhisperLive(AudioFirst):
         problem = Problem(code, message)
         if code in _WAIT:
             yield self._write(status="WAIT", message=(problem.retry_s or 0) / 60)
-        elif code is ErrorCode.SESSION_EXPIRED:
+        elif code in (ErrorCode.SESSION_EXPIRED, ErrorCode.ENDED_BY_OPERATOR):
             yield self._write(message="DISCONNECT")
         elif problem.status < _FIRST_SERVICE_FAULT:
             yield self._write(status="ERROR", message=message)

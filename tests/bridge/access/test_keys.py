@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from pathlib import Path
 
 import pytest
 
-from streamer.bridge.access.keys import KeyFile, KeyFileError, SecretFile, make_key
+from streamer.bridge.access.keys import KeyFile, KeyFileError, Role, SecretFile, digest_of, make_key
 from tests.bridge.descriptors import no_descriptors
 
 ALICE, BOB = make_key("alice"), make_key("bob")
+
+
+def name_of(keys: KeyFile, secret: str) -> str | None:
+    """Return the name of a key, if it is in the file."""
+    entry = keys.find(digest_of(secret))
+    return None if entry is None else entry.name
 
 
 @pytest.fixture
@@ -39,25 +46,25 @@ def test_a_key_is_known_by_its_name(path: Path) -> None:
     """Only a whole key is accepted."""
     keys = KeyFile(path)
     assert len(keys) == 1
-    assert keys.name_of(ALICE.secret) == "alice"
+    assert name_of(keys, ALICE.secret) == "alice"
     hashed = ALICE.line.rpartition(":")[2]
     for wrong in (BOB.secret, "", ALICE.secret[:-1], ALICE.secret + " ", ALICE.secret.upper(), hashed, "\udcff", "ä"):
-        assert keys.name_of(wrong) is None
+        assert name_of(keys, wrong) is None
 
 
 def test_a_change_counts_at_once(path: Path) -> None:
     """A new content counts at once, however the file is replaced; also twice in a moment."""
     keys = KeyFile(path)
     path.write_text(f"{BOB.line}\n")
-    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
+    assert (name_of(keys, ALICE.secret), name_of(keys, BOB.secret)) == (None, "bob")
     path.write_text(f"{BOB.line}\n{ALICE.line}\n")
-    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", "bob")
+    assert (name_of(keys, ALICE.secret), name_of(keys, BOB.secret)) == ("alice", "bob")
     other = path.with_name("new")
     other.write_text(f"{ALICE.line}\n")
     other.replace(path)
-    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", None)
+    assert (name_of(keys, ALICE.secret), name_of(keys, BOB.secret)) == ("alice", None)
     path.write_text("")
-    assert keys.name_of(ALICE.secret) is None
+    assert name_of(keys, ALICE.secret) is None
 
 
 def test_a_change_of_the_same_length_counts(path: Path) -> None:
@@ -66,7 +73,7 @@ def test_a_change_of_the_same_length_counts(path: Path) -> None:
     keys = KeyFile(path)
     for key in (swapped, ALICE) * 20:
         path.write_text(f"# admitted callers\n\n{key.line}\n")
-        assert keys.name_of(key.secret) == "alice"
+        assert name_of(keys, key.secret) == "alice"
 
 
 def test_two_lines_of_one_name_are_one_caller(path: Path) -> None:
@@ -74,7 +81,7 @@ def test_two_lines_of_one_name_are_one_caller(path: Path) -> None:
     renewed = make_key("alice")
     path.write_text(f"{ALICE.line}\n{renewed.line}\n")
     keys = KeyFile(path)
-    assert (keys.name_of(ALICE.secret), keys.name_of(renewed.secret)) == ("alice", "alice")
+    assert (name_of(keys, ALICE.secret), name_of(keys, renewed.secret)) == ("alice", "alice")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,41 @@ def test_a_line_that_is_no_key_is_named_but_not_shown(path: Path, broken: str) -
 def test_a_key_of_two_names_is_refused(path: Path) -> None:
     """A key with two names would have no clear owner."""
     path.write_text(f"{ALICE.line}\nbob{ALICE.line[5:]}\n")
-    with pytest.raises(KeyFileError, match="another name"):
+    with pytest.raises(KeyFileError, match="another line"):
+        KeyFile(path)
+
+
+def test_the_role_and_the_end_of_a_key(path: Path) -> None:
+    """A line may say what a key is for and when it ends; one without, as all were before, is for use without end."""
+    admin = make_key("operator", Role.ADMIN, 1801353600.0)
+    with path.open("a") as file:
+        file.write(f"{admin.line}\n{BOB.line} expires=2027-01-31T00:00:00Z role=use\n")
+    assert admin.line.endswith(" role=admin expires=2027-01-31T00:00:00Z")
+    keys = KeyFile(path)
+    entries = [keys.find(digest_of(key.secret)) for key in (ALICE, admin, BOB)]
+    assert [(entry.role, entry.expires_at) for entry in entries if entry is not None] == [
+        (Role.USE, math.inf),
+        (Role.ADMIN, 1801353600.0),
+        (Role.USE, 1801353600.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "term",
+    ["role=root", "role", "expires=2027-01-31", "expires=never", "expires=2027-13-01T00:00:00Z", "from=10.0.0.1",
+     "role=use role=admin"],
+)  # fmt: skip
+def test_a_term_that_is_not_understood_gives_no_access(path: Path, term: str) -> None:
+    """A key is not accepted without a limit that its line may mean."""
+    path.write_text(f"{ALICE.line} {term}\n")
+    with pytest.raises(KeyFileError, match=r"Line 1 of .*role=….*expires=…"):
+        KeyFile(path)
+
+
+def test_a_key_with_two_roles_is_refused(path: Path) -> None:
+    """Two lines of one key that differ would leave open which one counts."""
+    path.write_text(f"{ALICE.line}\n{ALICE.line} role=admin\n")
+    with pytest.raises(KeyFileError, match="another line that differs"):
         KeyFile(path)
 
 
@@ -114,10 +155,10 @@ def test_a_file_that_breaks_locks_nobody_out(path: Path, caplog: pytest.LogCaptu
         caplog.clear()
         ruin()
         for _ in range(3):
-            assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", None)
+            assert (name_of(keys, ALICE.secret), name_of(keys, BOB.secret)) == ("alice", None)
         assert len(caplog.records) == 1
     path.write_text(f"{BOB.line}\n")
-    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
+    assert (name_of(keys, ALICE.secret), name_of(keys, BOB.secret)) == (None, "bob")
 
 
 def test_a_change_counts_after_a_reading_that_failed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,9 +168,9 @@ def test_a_change_counts_after_a_reading_that_failed(path: Path, caplog: pytest.
     path.write_text(f"{BOB.line}\n")
     os.utime(path, (2, 2))
     with no_descriptors():
-        assert keys.name_of(ALICE.secret) == "alice"
+        assert name_of(keys, ALICE.secret) == "alice"
     assert "the old one" in caplog.text
-    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
+    assert (name_of(keys, ALICE.secret), name_of(keys, BOB.secret)) == (None, "bob")
 
 
 def test_secrets(tmp_path: Path) -> None:

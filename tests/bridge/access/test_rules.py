@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import socket
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from streamer.bridge import server as port
 from streamer.bridge.access.certificate import Certificate
-from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules, PortPolicy, origin_of
@@ -72,6 +73,20 @@ async def test_a_key_is_taken_away_without_a_restart(keys: KeyFile, tmp_path: Pa
         (tmp_path / "keys").write_text(f"{BOB.line}\n")
         assert await outcome(server.url, bearer(ALICE.secret)) == ("unauthorized", 1008)
         assert await outcome(server.url, bearer(BOB.secret)) == ADMITTED
+
+
+async def test_an_expired_key(tmp_path: Path) -> None:
+    """A key that has expired is refused, and is told when that was."""
+    old, new = make_key("guest", expires_at=1.0), make_key("guest", expires_at=time.time() + 3600)
+    (tmp_path / "keys").write_text(f"{old.line}\n{new.line}\n")
+    async with listening(AccessRules(KeyFile(tmp_path / "keys"))) as server:
+        async with connect(server.url, additional_headers=bearer(old.secret)) as websocket:
+            [error] = await rest(websocket)
+        assert (error["code"], websocket.close_code) == ("unauthorized", 1008)
+        assert error["message"] == (
+            "This key expired at 1970-01-01T00:00:01Z; ask the operator of the service for another one."
+        )
+        assert await outcome(server.url, bearer(new.secret)) == ADMITTED
 
 
 async def test_plain_http(keys: KeyFile) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from streamer.bridge.access import short_keys
-from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.access.short_keys import Holder, ShortKeys
@@ -74,13 +75,27 @@ async def test_a_key_ends_with_its_maker(keys: KeyFile, tmp_path: Path) -> None:
         assert await outcome(server.url, bearer(secret)) == ("unauthorized", 1008)
 
 
+def test_a_key_expires_with_its_maker(tmp_path: Path) -> None:
+    """A key for a short time ends at the end of its maker, and is not valid when the maker's line says so later."""
+    maker = make_key("guest", expires_at=time.time() + 60)
+    (path := tmp_path / "keys").write_text(f"{maker.line}\n")
+    access = AccessRules(KeyFile(path))
+    secret, expires_at = access.make_short_key(access.holder(request(maker.secret)), 600)
+    assert time.time() < expires_at <= time.time() + 60
+    assert access.caller(request(secret)).key == "guest"
+    path.write_text(f"{maker.line.partition(' ')[0]} expires=2020-01-31T00:00:00Z\n")
+    with pytest.raises(Denied, match="The key that made this key for a short time is not valid any more"):
+        access.caller(request(secret))
+
+
 def test_a_key_for_a_short_time_is_only_for_speech(keys: KeyFile) -> None:
     """It neither makes keys nor reads the metrics."""
     access = AccessRules(keys)
     secret, _ = access.make_short_key(access.holder(request(ALICE.secret)), 600)
-    for ask in (access.holder, access.check_metrics):
+    for ask in (access.holder, access.check_metrics, access.check_admin):
         with pytest.raises(Denied, match="needs a lasting key"):
             ask(request(secret))
+    for ask in (access.holder, access.check_metrics):
         ask(request(ALICE.secret))
 
 

@@ -168,6 +168,44 @@ def test_drain() -> None:
     assert driven.session.close.code == 1013
 
 
+def test_an_operator_ends_it() -> None:
+    """Everything becomes final, then the client is told who ended the session, with a code of its own."""
+    driven = Driven()
+    driven.audio(bytes(STEP + 100))
+    driven.session.expel()
+    assert driven.exchange(final("so far")) == Request(bytes(STEP + 100), end=True)
+    last, error = driven.messages()
+    assert (last["text"], error["code"], error["fatal"]) == ("so far", "ended_by_operator", True)
+    assert driven.session.close is not None
+    assert (driven.session.close.code, driven.session.close.reason) == (1008, "ended by an operator")
+    assert (driven.session.ended_by, driven.session.resumable) == ("ended_by_operator", False)
+
+
+def test_an_operator_does_not_wait_for_ever() -> None:
+    """If the finals do not come, or the client is away, or has not begun, the session ends without them."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.session.expel()
+    driven.session.expel(at_once=True)
+    driven.assert_refused("ended_by_operator", 1008)
+    driven = Driven(start=None)
+    driven.session.expel()
+    driven.assert_refused("ended_by_operator", 1008)
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange()
+    driven.session.park(0.0)
+    driven.session.expel()
+    assert (driven.session.ended_by, driven.session.gone) == ("ended_by_operator", True)
+    driven = Driven()
+    driven.text(STOP)
+    driven.session.expel()  # it ends by itself
+    driven.exchange()
+    assert driven.said() == ["done"]
+    driven.session.expel(at_once=True)
+    assert driven.session.ended_by == "done"
+
+
 def test_drain_before_start() -> None:
     """At shutdown a connection without start is refused."""
     driven = Driven(start=None)

@@ -197,6 +197,7 @@ def test_the_end() -> None:
         (ErrorCode.BAD_OPTION, 4000, 3006, 3006),
         (ErrorCode.FAILED, 1011, 3005, None),
         (ErrorCode.SHUTTING_DOWN, 1013, 1013, None),
+        (ErrorCode.ENDED_BY_OPERATOR, 1008, 3005, 3005),
         (ErrorCode.SESSION_EXPIRED, 1000, 4031, None),
     ],
 )

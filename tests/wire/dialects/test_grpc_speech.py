@@ -237,6 +237,7 @@ def test_a_recording_that_its_client_cut_off() -> None:
         (ErrorCode.AUDIO_USED_UP, Status.RESOURCE_EXHAUSTED),
         (ErrorCode.IDLE, Status.OUT_OF_RANGE),
         (ErrorCode.SHUTTING_DOWN, Status.UNAVAILABLE),
+        (ErrorCode.ENDED_BY_OPERATOR, Status.ABORTED),
         (ErrorCode.FAILED, Status.UNAVAILABLE),
         (ErrorCode.INTERNAL, Status.INTERNAL),
         (ErrorCode.BAD_OPTION, Status.INVALID_ARGUMENT),

@@ -157,7 +157,13 @@ def test_mistakes(messages: list[str | bytes]) -> None:
 
 def test_failures_and_refusals() -> None:
     """An error has the status that fits, and so has a refusal."""
-    for code, status in {ErrorCode.FULL: 503, ErrorCode.AUDIO_USED_UP: 402, ErrorCode.IDLE: 408}.items():
+    statuses = {
+        ErrorCode.FULL: 503,
+        ErrorCode.AUDIO_USED_UP: 402,
+        ErrorCode.IDLE: 408,
+        ErrorCode.ENDED_BY_OPERATOR: 403,
+    }
+    for code, status in statuses.items():
         [error] = told(client_of(), Error(code, "A reason.", fatal=True))
         assert (error["error_code"], error["error_message"]) == (status, "A reason.")
     status, text = Soniox.refusal(ErrorCode.UNAUTHORIZED, "No.", 401, "ab")

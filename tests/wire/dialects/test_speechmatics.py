@@ -422,6 +422,7 @@ def test_what_the_service_does_not_have() -> None:
         (ErrorCode.IDLE, "idle_timeout", 1008),
         (ErrorCode.FULL, "job_error", 4013),
         (ErrorCode.SHUTTING_DOWN, "job_error", 4013),
+        (ErrorCode.ENDED_BY_OPERATOR, "job_error", 1008),
         (ErrorCode.INTERNAL, "unknown_error", 1011),
         (ErrorCode.BAD_RESUME, "protocol_error", 1003),
     ],

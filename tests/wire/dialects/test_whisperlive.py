@@ -170,6 +170,7 @@ def test_a_rest_keeps_times_and_segments() -> None:
         (ErrorCode.FULL, {"status": "WAIT"}),
         (ErrorCode.BAD_OPTION, {"status": "ERROR"}),
         (ErrorCode.SESSION_EXPIRED, {"message": "DISCONNECT"}),
+        (ErrorCode.ENDED_BY_OPERATOR, {"message": "DISCONNECT"}),
         (ErrorCode.FAILED, None),
         (ErrorCode.SHUTTING_DOWN, None),
     ],

@@ -157,6 +157,21 @@ async def bodies(target: Target, rng: random.Random) -> Strike:
     return strike
 
 
+async def administration(target: Target, rng: random.Random) -> Strike:
+    """Ask for the sessions of all keys, and try to end some, with keys that are not for that. Nothing may be told."""
+    strike = Strike()
+    for _ in range(12):
+        number = rng.choice((f"{rng.getrandbits(64):016x}", "..%2f", "%00", "*", "a" * rng.randrange(1, 4000), ""))
+        method, path = rng.choice((("GET", ""), ("DELETE", f"/{number}"), ("DELETE", ""), ("GET", f"/{number}")))
+        key = rng.choice(("", f"Authorization: Bearer {target.hostile_key}\r\n", "Authorization: Bearer admin\r\n"))
+        sent = f"{method} /v1/admin/sessions{path} HTTP/1.1\r\nHost: a\r\n{key}\r\n".encode()
+        answer = await _answer(target, sent)
+        if answer not in ("HTTP 401", "HTTP 403", "HTTP 404", "HTTP 405", "HTTP 429", "HTTP 503"):
+            raise PromiseBroken(f"{sent[:200]!r} was answered with {answer}")
+        strike.add(answer)
+    return strike
+
+
 async def unread(target: Target, rng: random.Random) -> Strike:
     """Send endless requests, and read no answer. The service must stop reading and cut the connection."""
     strike = Strike()
@@ -217,5 +232,6 @@ ATTACKS: Sequence[Attack] = (
     Attack("slow heads", FAMILY, slow_heads),
     Attack("large heads", FAMILY, large_heads),
     Attack("unwanted bodies", FAMILY, bodies),
+    Attack("administration", FAMILY, administration),
     Attack("answers that are not read", FAMILY, unread),
 )
