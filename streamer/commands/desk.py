@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 from streamer.audio.microphone import TAIL_S
 from streamer.base.cues import SessionEvent
 from streamer.commands.hotkey import Chord, Hotkey, TapOrHold
+from streamer.commands.keyboard import DesktopError, notify
 from streamer.commands.mic_control import Request, taking_requests
 from streamer.commands.typist import Typist
 
@@ -32,12 +33,20 @@ class Desk:
     """The parts of one dictation. Used in an event loop."""
 
     def __init__(
-        self, *, typist: Typist | None = None, chord: Chord | None = None, tone: bool = False, paused: bool = False
+        self,
+        *,
+        typist: Typist | None = None,
+        chord: Chord | None = None,
+        signals: Sequence[Callable[[bool], None]] = (),
+        paused: bool = False,
     ) -> None:
-        """`chord`: the key that begins and ends listening. `paused`: listening begins only when somebody asks."""
+        """`chord`: the key that begins and ends listening. `paused`: listening begins only when somebody asks.
+
+        `signals` tell the user whether the microphone listens; they may block.
+        """
         self._typist = typist
         self._chord = chord
-        self._tone = tone
+        self._signals = signals
         self._paused = paused
         self._press = TapOrHold()
         self._switch: Switch | None = None
@@ -119,8 +128,8 @@ class Desk:
                 self._spawn(self._typist.begin())
         else:  # what was said until now has to pass through the system
             self._pausing = asyncio.get_running_loop().call_later(TAIL_S, self._pause)
-        if self._tone:
-            self._spawn(asyncio.to_thread(play_tone, BEGIN_HZ if listening else END_HZ))
+        for signal in self._signals:
+            self._spawn(asyncio.to_thread(signal, listening))
 
     def _pause(self) -> None:
         if self._switch is not None:
@@ -132,6 +141,12 @@ class Desk:
         task.add_done_callback(self._under_way.discard)
 
 
+def show_listening(listening: bool) -> None:
+    """Show a notification. Nothing happens if the desktop shows none."""
+    with suppress(DesktopError):
+        notify("Listening" if listening else "Paused")
+
+
 # Short tones: one says that listening begins, a lower one that it has ended.
 
 BEGIN_HZ: Final = 880.0
@@ -141,6 +156,11 @@ _RATE: Final = 48_000
 _LENGTH_S: Final = 0.09
 _FADE_S: Final = 0.01  # without it, a tone begins and ends with a click
 _LOUDNESS: Final = 0.2
+
+
+def sound_listening(listening: bool) -> None:
+    """Play the tone for it."""
+    play_tone(BEGIN_HZ if listening else END_HZ)
 
 
 def play_tone(hertz: float) -> None:

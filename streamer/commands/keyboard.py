@@ -2,10 +2,12 @@
 
 wtype is the program for Wayland, xdotool the one for X11. Both press keys as a keyboard does, so every window takes
 them. What is typed goes to their standard input: other users of the machine can read the arguments of a process.
+For macOS it is osascript, and on Windows a function of the system. Neither was tried.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -31,6 +33,16 @@ _USUAL_MS: Final = "12"
 _RARE_MS: Final = "150"
 # The first key of wtype is lost if the window has not taken its keyboard yet.
 _SETTLE_MS: Final = "50"
+_TOPIC: Final = "streamer-listening"  # of notifications: a later one takes the place of an earlier one
+# Codes of keys.
+_MAC_RETURN: Final = 36
+_MAC_DELETE: Final = 51
+_WINDOWS_BACK: Final = 8
+_WINDOWS_RETURN: Final = 13
+# Numbers of SendInput: the kind of an input, and the flags of a key.
+_KEYBOARD: Final = 1
+_RELEASED: Final = 2
+_UNICODE: Final = 4
 
 
 class DesktopError(Exception):
@@ -68,12 +80,14 @@ NO_DISPLAY: Final = (
 )
 
 
-def find_keyboard(environment: Mapping[str, str] = os.environ) -> Keyboard:
+def find_keyboard(environment: Mapping[str, str] = os.environ, system: str = sys.platform) -> Keyboard:
     """Return the keyboard of this desktop. DesktopError if it has none."""
-    if sys.platform in ("darwin", "win32"):
-        raise DesktopError("this system has no way for --type that was tried; --clipboard may work")
     keyboard: Keyboard
-    if environment.get("WAYLAND_DISPLAY"):
+    if system == "darwin":
+        keyboard = _MacKeyboard(_program("osascript", "typing into windows of macOS"))
+    elif system == "win32":
+        keyboard = _WindowsKeyboard()
+    elif environment.get("WAYLAND_DISPLAY"):
         keyboard = _WaylandKeyboard(_program("wtype", "typing into windows of Wayland"))
     elif environment.get("DISPLAY"):
         keyboard = _X11Keyboard(_program("xdotool", "typing into windows of X11"))
@@ -173,6 +187,98 @@ class _WaylandKeyboard:
             return None
 
 
+class _MacKeyboard:
+    """System Events, by osascript: it reads a program in JavaScript from its standard input."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def check(self) -> None:
+        if self._tell(["uiElementsEnabled()"]).strip() != "true":
+            raise DesktopError(
+                "macOS does not let this terminal type: allow it in System Settings, Privacy & Security, Accessibility"
+            )
+
+    def write(self, text: str) -> None:
+        # JSON is JavaScript, so nothing in the text ends the string.
+        self._tell([f"keystroke({json.dumps(text)})"])
+
+    def press_return(self, count: int) -> None:
+        self._tell([f"keyCode({_MAC_RETURN})"] * count)
+
+    def erase(self, count: int) -> None:
+        self._tell([f"keyCode({_MAC_DELETE})"] * count)
+
+    def window(self) -> str | None:
+        """Nobody tells: the system names programs, and two windows of one are alike."""
+        return None
+
+    def _tell(self, requests: Sequence[str]) -> str:
+        program = "".join(f'Application("System Events").{request};\n' for request in requests)
+        return _run([self._program, "-l", "JavaScript", "-"], program)
+
+
+class _KeyInput(ctypes.Structure):
+    """KEYBDINPUT of Windows."""
+
+    _fields_ = (
+        ("key", ctypes.c_uint16),
+        ("scan", ctypes.c_uint16),
+        ("flags", ctypes.c_uint32),
+        ("time_ms", ctypes.c_uint32),
+        ("extra", ctypes.c_size_t),
+    )
+
+
+class KeyInput(ctypes.Structure):
+    """INPUT of Windows. Its largest kind, that of a mouse, has 8 bytes more than that of a key."""
+
+    _fields_ = (("kind", ctypes.c_uint32), ("input", _KeyInput), ("rest", ctypes.c_uint8 * 8))
+
+
+def key_inputs(keys: Sequence[int] | str) -> list[KeyInput]:
+    """Return what SendInput takes to press and release keys with these codes, or the characters of a text."""
+    if isinstance(keys, str):
+        units = keys.encode("utf-16-le")
+        pressed = [(0, int.from_bytes(units[at : at + 2], "little"), _UNICODE) for at in range(0, len(units), 2)]
+    else:
+        pressed = [(key, 0, 0) for key in keys]
+    return [
+        KeyInput(_KEYBOARD, _KeyInput(key, scan, flags | up)) for key, scan, flags in pressed for up in (0, _RELEASED)
+    ]
+
+
+class _WindowsKeyboard:
+    """SendInput, which types every character, whatever the layout of the keyboard has."""
+
+    def check(self) -> None:
+        self._system()
+
+    def write(self, text: str) -> None:
+        self._send(key_inputs(text))
+
+    def press_return(self, count: int) -> None:
+        self._send(key_inputs([_WINDOWS_RETURN] * count))
+
+    def erase(self, count: int) -> None:
+        self._send(key_inputs([_WINDOWS_BACK] * count))
+
+    def window(self) -> str | None:
+        handle = self._system().GetForegroundWindow()
+        return str(handle) if handle else None
+
+    def _send(self, inputs: Sequence[KeyInput]) -> None:
+        content = (KeyInput * len(inputs))(*inputs)
+        count = self._system().SendInput(len(inputs), content, ctypes.sizeof(KeyInput))
+        if count != len(inputs):
+            raise DesktopError(f"Windows took {count // 2} of {len(inputs) // 2} keys")
+
+    def _system(self) -> ctypes.CDLL:
+        if sys.platform != "win32":
+            raise DesktopError("only Windows has this keyboard")
+        return ctypes.WinDLL("user32")
+
+
 class _ClipboardProgram:
     """A program that takes text from its standard input, and stays in the background if that has to be."""
 
@@ -194,6 +300,12 @@ def _focus(tree: Mapping[str, object]) -> str | None:
             if found := _focus(node):
                 return found
     return None
+
+
+def notify(text: str) -> None:
+    """Show a notification, in place of the one before. DesktopError if the desktop shows none."""
+    program = _program("notify-send", "a notification", "libnotify-bin")
+    _run([program, "--app-name=Streamer", f"--hint=string:x-canonical-private-synchronous:{_TOPIC}", text])
 
 
 def _program(name: str, purpose: str, package: str = "") -> str:

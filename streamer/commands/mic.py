@@ -113,7 +113,8 @@ def _add_desk_arguments(group: argparse._ArgumentGroup) -> None:
     add(
         "--type",
         action="store_true",
-        help="type the words into the window that has the focus, as soon as nothing can change them any more",
+        help="type the words into the window that has the focus, as soon as nothing can change them any more (on macOS "
+        "and Windows: not tried)",
     )
     add("--clipboard", action="store_true", help="put the words into the clipboard, from each pause on anew")
     add(
@@ -125,6 +126,7 @@ def _add_desk_arguments(group: argparse._ArgumentGroup) -> None:
     )
     add("--paused", action="store_true", help="do not listen before a key or --control asks for it")
     add("--tone", action="store_true", help="play a tone when listening begins and when it ends")
+    add("--notify", action="store_true", help="show a notification then (notify-send)")
     add(
         "--control",
         choices=[each.value for each in Request],
@@ -204,15 +206,17 @@ def _places(options: argparse.Namespace) -> list[Place]:
 
 
 def _desk(options: argparse.Namespace, places: list[Place], transcript: LiveTranscript) -> Desk | None:
-    if not (places or options.hotkey or options.paused or options.tone):
+    if not (places or options.hotkey or options.paused or options.tone or options.notify):
         return None
-    from streamer.commands.desk import Desk
+    from streamer.commands.desk import Desk, show_listening, sound_listening
     from streamer.commands.typist import Typist
 
     dictated = bool(options.dictation)
     typist = Typist(places, lambda why: transcript.say(f"streamer: {why}."), dictated=dictated) if places else None
+    signals = [*([sound_listening] if options.tone else []), *([show_listening] if options.notify else [])]
     # With a key, nobody wants what is said before it is pressed.
-    return Desk(typist=typist, chord=options.hotkey, tone=options.tone, paused=options.paused or bool(options.hotkey))
+    paused = options.paused or bool(options.hotkey)
+    return Desk(typist=typist, chord=options.hotkey, signals=signals, paused=paused)
 
 
 def _control(request: Request) -> int:

@@ -1,17 +1,24 @@
-"""Keys and the clipboard: real windows of X11 and of Wayland get them."""
+"""Keys and the clipboard: real windows of X11 and of Wayland get them.
+
+What macOS and Windows would be asked for is read here as text and bytes: no test has either system.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from streamer.commands.keyboard import NO_DISPLAY, DesktopError, find_clipboard, find_keyboard
+from streamer.commands.keyboard import NO_DISPLAY, DesktopError, find_clipboard, find_keyboard, key_inputs, notify
 from tests.virtual_desktop import Desktop, wayland_desktop, x11_desktop
 
 DESKTOPS = {"X11": x11_desktop, "Wayland": wayland_desktop}
+CAT = shutil.which("cat")
 TEXT = "Hello, “wörld” Ödön — 5 € & 中 --x \\n $(id) "
 
 
@@ -113,3 +120,70 @@ def test_a_display_that_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("WAYLAND_DISPLAY", str(tmp_path / "gone"))
     with pytest.raises(DesktopError, match="no program can type here: wtype failed: Wayland connection failed"):
         find_keyboard()
+
+
+def program(folder: Path, name: str, answer: str = "", status: int = 0) -> Path:
+    """Put a program there that keeps its arguments and its standard input in the file that is returned."""
+    path, kept = folder / name, folder / f"{name}.kept"
+    path.write_text(f'#!/bin/sh\n{{ echo "$@"; {CAT}; }} >> {kept}\necho "{answer}"\nexit {status}\n')
+    path.chmod(0o755)
+    return kept
+
+
+def test_the_program_for_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """System Events gets every character in a string that it cannot leave, and codes of keys; nothing in arguments."""
+    kept = program(tmp_path, "osascript", "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    keyboard = find_keyboard({}, "darwin")
+    kept.unlink()
+    keyboard.write('say "ö"; \\')
+    keyboard.press_return(2)
+    keyboard.erase(1)
+    events = 'Application("System Events")'
+    assert kept.read_text().splitlines() == [
+        "-l JavaScript -",
+        f'{events}.keystroke("say \\"\\u00f6\\"; \\\\");',
+        "-l JavaScript -",
+        f"{events}.keyCode(36);",
+        f"{events}.keyCode(36);",
+        "-l JavaScript -",
+        f"{events}.keyCode(51);",
+    ]
+    assert keyboard.window() is None
+
+
+def test_macos_that_lets_no_program_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence says where it is allowed."""
+    program(tmp_path, "osascript", "false")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DesktopError, match="allow it in System Settings, Privacy & Security, Accessibility"):
+        find_keyboard({}, "darwin")
+
+
+def test_the_keys_for_windows() -> None:
+    """Each key is pressed and released, in the bytes that Windows reads; a rare character is two of them."""
+    inputs = [*key_inputs("é😀"), *key_inputs([13])]
+    size, pointer = (40, "Q") if ctypes.sizeof(ctypes.c_void_p) == 8 else (28, "I")
+    assert {ctypes.sizeof(each) for each in inputs} == {size}
+    layout = struct.Struct(f"@I{'4x' if pointer == 'Q' else ''}HHII{pointer}")
+    pressed = [(0, 0xE9, 4), (0, 0xD83D, 4), (0, 0xDE00, 4), (13, 0, 0)]
+    assert [layout.unpack_from(bytes(each)) for each in inputs] == [
+        (1, key, scan, flags | up, 0, 0) for key, scan, flags in pressed for up in (0, 2)
+    ]
+
+
+def test_windows_elsewhere() -> None:
+    """What only Windows has is refused by other systems."""
+    with pytest.raises(DesktopError, match="only Windows has this keyboard"):
+        find_keyboard({}, "win32")
+
+
+def test_a_notification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program of the desktop gets it, with a topic by which a later one replaces it; or its package is named."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DesktopError, match="needs notify-send, which is not installed: apt install libnotify-bin"):
+        notify("Listening")
+    kept = program(tmp_path, "notify-send")
+    notify("Listening")
+    topic = "--hint=string:x-canonical-private-synchronous:streamer-listening"
+    assert kept.read_text() == f"--app-name=Streamer {topic} Listening\n"

@@ -42,6 +42,7 @@ class Examination:
             machine.descriptors,
             machine.environment,
             machine.microphones,
+            machine.typing,
             machine.ffmpeg,
             service.port,
         ]

@@ -14,6 +14,7 @@ from typing import Final
 from streamer.base.machine import REMEDY, free_bytes, preferred_folder, processors, temporary_folder
 from streamer.base.text import counted
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
+from streamer.commands.keyboard import DesktopError, find_keyboard
 
 GOOD_TEMPORARY: Final = 64 << 20
 PYTHONS: Final = ((3, 10), (3, 12))
@@ -175,6 +176,17 @@ def _mebibytes(size: int) -> str:
 # Checks the microphones. A separate process lists them, because audio libraries can crash their process.
 
 _LISTING_S: Final = 20
+
+
+def typing() -> Iterator[Finding]:
+    """Report whether words can be typed into other windows. Nothing else needs that, so it is never a problem."""
+    try:
+        find_keyboard()
+    except DesktopError as error:
+        yield Finding("typing", FINE, f"not possible: {error}")
+        return
+    tried = "" if sys.platform == "linux" else "; on this system, it was not tried"
+    yield Finding("typing", FINE, f"words can be typed into windows{tried}")
 
 
 def microphones() -> Iterator[Finding]:

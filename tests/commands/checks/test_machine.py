@@ -12,6 +12,7 @@ import pytest
 from streamer.base import machine as temporary_folder
 from streamer.commands.checks import machine
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
+from tests.virtual_desktop import x11_desktop
 
 
 def only(check: Callable[[], Iterable[Finding]]) -> Finding:
@@ -109,3 +110,20 @@ def test_no_ffmpeg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "ffmpeg").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "ffmpeg").chmod(0o755)
     assert "does not run" in only(machine.ffmpeg).said
+
+
+def test_typing_without_a_desktop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where words cannot be typed into windows, the check says why; that is no problem."""
+    for name in ("WAYLAND_DISPLAY", "DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    found = only(machine.typing)
+    assert (found.state, found.remedy) == (FINE, "")
+    assert found.said.startswith("not possible: there is no desktop: ")
+
+
+def test_typing_with_a_desktop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a desktop that lets programs type, it says so."""
+    with x11_desktop(tmp_path) as desktop:
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", desktop.environment["DISPLAY"])
+        assert only(machine.typing) == Finding("typing", FINE, "words can be typed into windows")
