@@ -1,8 +1,8 @@
 """What an operator sees and ends: the sessions of all processes of the service.
 
 Each process knows its own sessions. The one that is asked asks the others: the workers of its bridge over their
-sockets. What does not answer is named, and what is known is answered nevertheless. No word and no audio of a session is
-in an answer, and no address of a caller.
+sockets, and the processes of other bridges through the store. What does not answer is named, and what is known is
+answered nevertheless. No word and no audio of a session is in an answer, and no address of a caller.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Administration:
     def __init__(self, access: AccessRules, sessions: Sessions, neighbours: Neighbours | None) -> None:
         self._access, self._others = access, access.others
         self._sessions, self._neighbours = sessions, neighbours
+        self._others.on_question(self._answer_here)
 
     # The operator's side
 
@@ -72,7 +73,9 @@ class Administration:
 
     async def sessions(self) -> JsonObject:
         """Return all sessions, the oldest first, and in `problems` why some may be missing."""
-        answers, problems = await self._ask({"wish": Wish.SESSIONS.value})
+        question: JsonObject = {"wish": Wish.SESSIONS.value}
+        (answers, problems), beyond = await asyncio.gather(self._ask_workers(question), self._others.ask(question))
+        answers, problems = [*answers, *beyond.answers], [*problems, *beyond.problems]
         rows: list[JsonObject] = []
         for answer in answers:
             sessions = answer["sessions"]
@@ -88,7 +91,11 @@ class Administration:
         problems: list[str] = []
         if _NUMBER.fullmatch(number):
             log.info("an operator ends a session", id=number, by=by)
-            answers, problems = await self._ask({"wish": Wish.END.value, "id": number})
+            question: JsonObject = {"wish": Wish.END.value, "id": number}
+            answers, problems = await self._ask_workers(question)
+            if not any(answer["ended"] for answer in answers):
+                answers, more = await self._others.ask(question)
+                problems += more
             if any(answer["ended"] for answer in answers):
                 return {"id": number}
         if problems:
@@ -110,8 +117,8 @@ class Administration:
         where = {"worker": worker, "bridge": self._others.bridge}
         return {"sessions": [{**facts, **where} for facts in self._sessions.facts()]}
 
-    async def _ask(self, question: JsonObject) -> tuple[list[JsonObject], list[str]]:
-        """Ask all processes. Return their answers, and a sentence for each that does not answer."""
+    async def _ask_workers(self, question: JsonObject) -> tuple[list[JsonObject], list[str]]:
+        """Ask all processes of this bridge. Return their answers, and a sentence for each that does not answer."""
         answers, problems = [self._answer_here(question)], list[str]()
         neighbours = self._neighbours
 

@@ -17,8 +17,8 @@ SILENCE_S: Final = 30.0
 
 EXAMPLES: Final = """\
 Of each session it lists its key, format, state, age, the audio that was recognised, and how far the recogniser lags
-behind, of all workers of the service. It never shows words or audio. A session that is ended gets its finals first;
-then its client is told that an operator has ended it.
+behind: of all workers of the service, and of all bridges that share its store. It never shows words or audio. A session
+that is ended gets its finals first; then its client is told that an operator has ended it.
 
 examples:
   streamer sessions                                the sessions of the only service of this machine
@@ -31,7 +31,7 @@ It must run on the machine (or in the container) of the service, as the same use
 docs/how-to/sessions.md. The exit status is 1 if there is no such service or session, or if sessions may be missing."""
 
 _ACTIONS: Final = ("list", "end")
-_HEADINGS: Final = ("id", "key", "format", "model", "state", "age", "audio", "lag", "worker")
+_HEADINGS: Final = ("id", "key", "format", "model", "state", "age", "audio", "lag", "worker", "bridge")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(_table(done["sessions"]))
     for problem in done.get("problems", []):
-        print(f"streamer: {problem} Its sessions are missing here.", file=sys.stderr)
+        print(f"streamer: {problem} Some sessions may be missing here.", file=sys.stderr)
     return 1 if done.get("problems") else 0
 
 
@@ -87,7 +87,7 @@ def _table(sessions: Sequence[JsonObject]) -> str:
 def _cells(session: JsonObject) -> tuple[str, ...]:
     names = (str(session[name]) for name in ("id", "key", "format", "model", "state"))
     times = (_clock(float(str(session[name]))) for name in ("age_s", "audio_s"))
-    return (*names, *times, f"{session['lag_s']} s", str(session["worker"] or ""))
+    return (*names, *times, f"{session['lag_s']} s", str(session["worker"] or ""), str(session["bridge"]))
 
 
 def _clock(seconds: float) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.bridge.access.bare_port import ALICE
 from tests.bridge.service_client import SPOKEN, START, receive, rest
 from tests.command_run import streamer_here
 from tests.commands.worker_service import at_worker, has, worker_pids
+from tests.redis_server import RedisServer, redis_server
 from tests.serve_process import PATIENCE_S, Serving, serving
 
 UNKNOWN = "0123456789abcdef"
@@ -31,6 +33,13 @@ UNKNOWN = "0123456789abcdef"
 def triton(exact_triton: TritonServer) -> TritonServer:
     """An exact model: these tests are about processes."""
     return exact_triton
+
+
+@pytest.fixture
+def store() -> Iterator[RedisServer]:
+    """A store that is empty."""
+    with redis_server() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +125,75 @@ async def test_a_worker_that_does_not_answer(served: Serving) -> None:
             assert [session["id"] for session in content["sessions"]] == [ready["session"]]
             assert content["problems"] == ["Worker 3 does not answer."]
             assert done.returncode == 1
-            assert "Worker 3 does not answer. Its sessions are missing here." in done.stderr
+            assert "Worker 3 does not answer. Some sessions may be missing here." in done.stderr
             ending = await of(served, "end", UNKNOWN)
             assert ending.returncode == 1
             assert "Worker 3 does not answer. Try again later." in ending.stderr
         finally:
             stopped.send_signal(signal.SIGCONT)
         assert len(await listed(served)) == 2
+
+
+@asynccontextmanager
+async def two_bridges(triton: TritonServer, store: RedisServer) -> AsyncIterator[tuple[Serving, Serving]]:
+    """A bridge of two workers and one of one process, that share a store."""
+    with (
+        serving("--triton", triton.grpc_address, *store.options, "--workers", "2") as first,
+        serving("--triton", triton.grpc_address, *store.options) as second,
+    ):
+        await has(first, "streamer_other_bridges", 1)
+        await has(second, "streamer_other_bridges", 1)
+        yield first, second
+
+
+async def test_several_bridges(triton: TritonServer, store: RedisServer) -> None:
+    """Either bridge lists the sessions of both, and ends any of them; one that is stopped is named."""
+    async with two_bridges(triton, store) as (first, second), AsyncExitStack() as stack:
+        opened = {2: await stack.enter_async_context(at_worker(first.url, 2))}
+        websocket = await stack.enter_async_context(connect(second.url, compression=None))
+        await websocket.send(START)
+        opened[0] = websocket, await receive(websocket)
+        await has(first, "streamer_sessions", 1)
+        lists = [await listed(each) for each in (first, second)]
+        for sessions in lists:
+            assert {session["id"]: session["worker"] for session in sessions} == {
+                ready["session"]: worker for worker, (_, ready) in opened.items()
+            }
+            assert len({session["bridge"] for session in sessions}) == 2
+        assert "bridge" in (await of(first)).stdout.splitlines()[0].split()
+        for other, worker in ((second, 2), (first, 0)):
+            websocket, ready = opened[worker]
+            assert (await of(other, "end", ready["session"])).returncode == 0
+            assert (await rest(websocket))[-1]["code"] == "ended_by_operator"
+        await has(first, "streamer_sessions", 0)
+        await has(second, "streamer_sessions", 0)
+        assert (await of(first, "end", UNKNOWN)).stderr.startswith("streamer: There is no session")
+        second.send(signal.SIGSTOP)
+        try:
+            done = await of(first, "--json")
+            assert done.returncode == 1
+            [problem] = json.loads(done.stdout)["problems"]
+            assert re.fullmatch(r"Bridge \w{10} does not answer\.", problem)
+        finally:
+            second.send(signal.SIGCONT)
+
+
+async def test_the_store_is_away(triton: TritonServer, store: RedisServer) -> None:
+    """What this bridge has is listed and ended, with a sentence about the rest."""
+    async with two_bridges(triton, store) as (first, second), at_worker(first.url, 1) as (websocket, ready):
+        await has(first, "streamer_sessions", 1)
+        store.kill()
+        await has(first, "streamer_bridges_together", 0)
+        done = await of(first, "--json")
+        content = json.loads(done.stdout)
+        assert (done.returncode, [session["id"] for session in content["sessions"]]) == (1, [ready["session"]])
+        assert content["problems"] == ["The store is away, so only this bridge is known."]
+        await has(second, "streamer_bridges_together", 0)
+        ending = await of(second, "end", ready["session"])
+        assert ending.returncode == 1
+        assert "The store is away, so only this bridge is known. Try again later." in ending.stderr
+        assert (await of(first, "end", ready["session"])).returncode == 0
+        assert (await rest(websocket))[-1]["code"] == "ended_by_operator"
 
 
 def test_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

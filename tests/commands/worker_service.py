@@ -15,6 +15,7 @@ import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from streamer.bridge.workers import others
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.service_client import START, Event, receive, rest
@@ -54,7 +55,7 @@ async def at_worker(url: str, number: int, start: str = START) -> AsyncIterator[
 
 
 def worker_of(ready: Event) -> int:
-    return int(ready["token"].partition("-")[0])
+    return others.worker_of(ready["token"])
 
 
 def worker_pids(served: Serving) -> dict[int, int]:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from streamer.base.json_types import JsonObject
 from streamer.bridge.telemetry.usage import ByKey, HourOfAudio
 
 
@@ -52,6 +53,15 @@ class Bridges(NamedTuple):
     refused: int  # entries of the store that were not signed by a bridge, since the start
 
 
+class Beyond(NamedTuple):
+    """What the processes of other bridges answer, and a sentence for each that does not."""
+
+    answers: list[JsonObject]
+    problems: list[str]
+
+
+# Answers a question of an operator, whom another bridge asks for, with what this process has.
+AnswerQuestion = Callable[[JsonObject], JsonObject]
 # Gives up a session, because another bridge goes on with it: the hash of its token, and the name of its key.
 GiveUp = Callable[[bytes, str], None]
 
@@ -113,6 +123,12 @@ class Others(Protocol):
     def on_claim(self, give_up: GiveUp) -> None:
         """Call this whenever another bridge goes on with a session."""
 
+    async def ask(self, question: JsonObject) -> Beyond:
+        """Ask all processes of other bridges, for an operator. This may take some seconds."""
+
+    def on_question(self, answer: AnswerQuestion) -> None:
+        """Call this whenever another bridge asks for an operator."""
+
     def drain(self) -> None:
         """Tell the others that this process takes no more sessions."""
 
@@ -136,6 +152,13 @@ class OneBridge:
         """Do nothing."""
 
     def on_claim(self, give_up: GiveUp) -> None:
+        """Do nothing."""
+
+    async def ask(self, question: JsonObject) -> Beyond:
+        """Return nothing."""
+        return Beyond([], [])
+
+    def on_question(self, answer: AnswerQuestion) -> None:
         """Do nothing."""
 
     def drain(self) -> None:

@@ -8,6 +8,9 @@ A session stays at its bridge, whose name is in its token. If its client returns
 the session: the bridge that has it gives it up, and the token is void for good, so the later one wins. The client
 begins the session again behind its last final, with the audio that it has kept: no word is in the store, and no audio.
 
+For an operator, a process asks all others, and they answer with their next exchange: what they have is not in the store
+unless somebody asks, and then for some seconds.
+
 Every entry is signed with a secret that the bridges share. What is not signed by one of them counts as missing. While
 the store is away, a process goes on with its part of each limit; as each entry is whole, everything is together again
 one exchange after it has returned, also if it has lost all entries.
@@ -35,6 +38,8 @@ from streamer.base.package import install_command
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.usage import ByKey, HourOfAudio
 from streamer.bridge.workers.others import (
+    AnswerQuestion,
+    Beyond,
     Bridges,
     BucketState,
     Counted,
@@ -69,6 +74,12 @@ _FORMAT: Final = 1  # of entries: those in others, of later versions, count as m
 # It forgets audio after an hour, and claims after the time in which a process that was stopped may go on.
 _AUDIO_KEPT_S: Final = 3660
 _CLAIM_KEPT_S: Final = 300
+# How long a process waits for the answers of others. They look for questions once in a second.
+ANSWER_LIMIT_S: Final = 3.0
+_LOOK_EVERY_S: Final = 0.1
+_ANSWER_KEPT_S: Final = 10
+_QUESTION_KEPT_S: Final = 5
+_MOST_QUESTIONS: Final = 16  # that are answered in an exchange
 # Whoever can write into the store may write much. So much of it is read, at most.
 MOST_PROCESSES: Final = 256
 LARGEST_ENTRY: Final = 1024 * 1024
@@ -143,6 +154,7 @@ class _Process:
     counts: Mapping[str, int] = field(default_factory=dict)
     charges: Mapping[str, float] = field(default_factory=dict)
     drains: bool = False
+    ended: bool = False
     audio_number: int = 0
     audio: HourOfAudio = field(default_factory=dict)
 
@@ -187,7 +199,11 @@ class Store:
         self._audio_at = 0.0
         self._claims: deque[tuple[str, bytes]] = deque(maxlen=_MOST_CLAIMS)  # place and entry
         self._give_up: GiveUp = lambda _, __: None
-        self._drains = False
+        self._answer: AnswerQuestion = lambda _: {}
+        self._answers: list[tuple[str, bytes]] = []  # place and entry
+        self._asking: set[asyncio.Task[Beyond]] = set()
+        self._client: Redis | None = None
+        self._drains = self._ended = False
         self._refused = 0
         self._wake = asyncio.Event()
         self._asked: asyncio.Future[None] | None = None  # done behind the next exchange
@@ -290,6 +306,50 @@ class Store:
         self._claims.append((place, self._seal.sign(place, {"token": digest.hex(), "key": key})))
         await self.refresh()
 
+    def on_question(self, answer: AnswerQuestion) -> None:
+        """Call this whenever another bridge asks for an operator."""
+        self._answer = answer
+
+    async def ask(self, question: JsonObject) -> Beyond:
+        """Ask all processes of other bridges, for an operator."""
+        # Whoever asks may leave. A cancellation within a request of redis-py would cost its connection.
+        asking = asyncio.create_task(self._ask(question))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        return await asyncio.shield(asking)
+
+    async def _ask(self, question: JsonObject) -> Beyond:
+        from redis.exceptions import RedisError
+
+        away = "The store is away, so only this bridge is known."
+        client, since = self._client, time.monotonic() - SILENT_S
+        if client is None or not self._together:
+            return Beyond([], [away])
+        known = {place: each for place, each in self._processes.items() if each.number and not each.ended}
+        silent = [place for place, each in known.items() if each.fresh_at <= since]
+        waiting = {place: f"{_PREFIX}answer:{secrets.token_hex(8)}" for place in known if place not in silent}
+        answers: list[JsonObject] = []
+        until = time.monotonic() + ANSWER_LIMIT_S
+        try:
+            pipeline = client.pipeline(transaction=True)
+            for place, reply in waiting.items():
+                inbox = _questions(bridge_of_place(place), _worker_of_place(place))
+                pipeline.append(inbox, self._seal.sign(inbox, {"question": question, "reply": reply}) + b"\n")
+                pipeline.expire(inbox, _QUESTION_KEPT_S)
+            await pipeline.execute()
+            while waiting and time.monotonic() < until:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                pipeline = client.pipeline(transaction=False)
+                for reply in waiting.values():
+                    pipeline.getrange(reply, 0, LARGEST_ENTRY - 1)
+                for (place, reply), entry in zip(list(waiting.items()), await pipeline.execute(), strict=True):
+                    if content := self._opened(reply, entry):
+                        answers.append(content)
+                        del waiting[place]
+        except (RedisError, OSError, asyncio.TimeoutError):
+            return Beyond(answers, [away])
+        return Beyond(answers, [f"{_name_of_place(place)} does not answer." for place in sorted([*waiting, *silent])])
+
     async def refresh(self) -> None:
         """Exchange everything now, but wait only for a moment."""
         if not self._together:
@@ -323,6 +383,7 @@ class Store:
             socket_connect_timeout=LIMIT_S,
             retry=Retry(NoBackoff(), 0),
         )
+        self._client = client
         try:
             while True:
                 self._wake.clear()
@@ -341,8 +402,11 @@ class Store:
                 if self._asked is None:  # nobody waits
                     await asyncio.sleep(SOON_S)
         finally:
+            self._client = None
+            if self._asking:
+                await asyncio.wait(self._asking)
             self._own.clear()
-            self._drains = True
+            self._drains = self._ended = True
             await self._try_exchange(client)
             await client.aclose()
 
@@ -368,6 +432,7 @@ class Store:
         now = time.monotonic()
         with_audio = now - self._audio_at >= AUDIO_EVERY_S
         own, inbox, claims = _entry(self._place), _inbox(self.bridge, self._worker), list(self._claims)
+        questions, replies_of_ours = _questions(self.bridge, self._worker), list(self._answers)
         places = list(self._processes)
         # All of it is done or nothing, in one round trip.
         pipeline = client.pipeline(transaction=True)
@@ -375,6 +440,7 @@ class Store:
         pipeline.sadd(_PROCESSES, self._place)
         pipeline.srandmember(_PROCESSES, MOST_PROCESSES)
         pipeline.getrange(inbox, 0, LARGEST_INBOX - 1)
+        pipeline.getrange(questions, 0, LARGEST_INBOX - 1)
         for place in places:
             pipeline.getrange(_entry(place), 0, LARGEST_ENTRY - 1)
         if with_audio:
@@ -384,7 +450,9 @@ class Store:
                 own_audio = _audio(self._place)
                 content: JsonObject = {"number": self._number, "hour": self._hour}
                 pipeline.set(own_audio, self._seal.sign(own_audio, content), ex=_AUDIO_KEPT_S)
-        pipeline.delete(inbox)
+        pipeline.delete(inbox, questions)
+        for place, answer in replies_of_ours:
+            pipeline.set(place, answer, ex=_ANSWER_KEPT_S)
         for place, claim in claims:
             pipeline.append(place, claim + b"\n")
             pipeline.expire(place, _CLAIM_KEPT_S)
@@ -393,8 +461,9 @@ class Store:
             raise replies[0]
         for _ in claims:
             self._claims.popleft()
+        del self._answers[: len(replies_of_ours)]
         entries = iter(replies[2:])
-        names, letters = next(entries), next(entries)
+        names, letters, asked = next(entries), next(entries), next(entries)
         for place in places:
             self._take(place, next(entries), now)
         if with_audio:
@@ -406,13 +475,20 @@ class Store:
             await client.delete(_PROCESSES)
         self._meet(names, now)
         self._hear(inbox, letters)
+        self._hear_questions(questions, asked)
         self._sum(now)
 
     def _content(self, now: float) -> JsonObject:
         self._number += 1
         self._charged = {label: each for label, each in self._charged.items() if now - each[1] < 2 * _MINUTE_S}
         charges = {label: round(total, 6) for label, (total, _) in self._charged.items()}
-        return {"number": self._number, "counts": self._own, "charges": charges, "drains": self._drains}
+        return {
+            "number": self._number,
+            "counts": self._own,
+            "charges": charges,
+            "drains": self._drains,
+            "ended": self._ended,
+        }
 
     def _meet(self, names: object, now: float) -> None:
         """Note which processes other bridges have. What they have is read in the next exchange."""
@@ -437,6 +513,7 @@ class Store:
             before = process.charges.get(label, 0.0)
             self._charge(label, min(1.0, total - before if total >= before else total), now)
         process.number, process.fresh_at, process.drains = number, now, content["drains"] is True
+        process.ended = content.get("ended") is True  # bridges before this one do not say it
         process.counts, process.charges = counts, charges
 
     def _take_audio(self, place: str, entry: object) -> None:
@@ -464,6 +541,15 @@ class Store:
         for line in letters.splitlines() if isinstance(letters, bytes) else ():
             if content := self._opened(inbox, line):
                 self._give_up(bytes.fromhex(str(content["token"])), str(content["key"]))
+
+    def _hear_questions(self, inbox: str, letters: object) -> None:
+        """Answer the questions of other bridges."""
+        for line in letters.splitlines()[:_MOST_QUESTIONS] if isinstance(letters, bytes) else ():
+            if content := self._opened(inbox, line):
+                question, reply = content["question"], str(content["reply"])
+                assert isinstance(question, dict)
+                self._answers.append((reply, self._seal.sign(reply, self._answer(question))))
+                self._wake.set()
 
     def _sum(self, now: float) -> None:
         others = self._others()
@@ -520,6 +606,16 @@ def bridge_of_place(place: str) -> str:
     return place.partition(".")[0]
 
 
+def _worker_of_place(place: str) -> int:
+    return int(place.split(".")[1])
+
+
+def _name_of_place(place: str) -> str:
+    """Return what an operator calls a process."""
+    bridge, worker = bridge_of_place(place), _worker_of_place(place)
+    return f"Worker {worker} of bridge {bridge}" if worker else f"Bridge {bridge}"
+
+
 def _entry(place: str) -> str:
     return f"{_PREFIX}process:{place}"
 
@@ -530,3 +626,7 @@ def _audio(place: str) -> str:
 
 def _inbox(bridge: str, worker: int) -> str:
     return f"{_PREFIX}claims:{bridge}.{worker}"
+
+
+def _questions(bridge: str, worker: int) -> str:
+    return f"{_PREFIX}questions:{bridge}.{worker}"

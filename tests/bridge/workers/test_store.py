@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from streamer.base.json_types import JsonObject
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.workers import store as store_module
-from streamer.bridge.workers.others import Alone, Bridges, Counted, token_of
+from streamer.bridge.workers.others import Alone, Beyond, Bridges, Counted, token_of
 from streamer.bridge.workers.share import Share, SharedRecord
 from streamer.bridge.workers.store import Store, StoreError, read_secret
 from tests.bridge.service_client import eventually
@@ -270,6 +271,79 @@ async def test_a_wrong_password(caplog: pytest.LogCaptureFixture) -> None:
             assert entered(Quotas(LIMITS, wrong))
             assert not wrong.bridges.together
     assert "wrong-password" not in caplog.text
+
+
+async def test_a_bridge_asks_the_others(server: RedisServer) -> None:
+    """Every other process answers a question with what it has; the store has it for some seconds only."""
+    async with two_bridges(server) as (first, second):
+        second.on_question(lambda question: {"heard": question["wish"]})
+        assert await first.ask({"wish": "sessions"}) == Beyond([{"heard": "sessions", "format": 1}], [])
+        assert await second.ask({"wish": "sessions"}) == Beyond([{"format": 1}], [])
+        with server.client() as reader:
+            answers = [name for name in reader.keys("*") if b":answer:" in name]
+            assert len(answers) == 2
+            assert all(0 < reader.ttl(name) <= 10 for name in answers)
+
+
+async def test_bridges_that_do_not_answer(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is stopped or was killed is named for a while; one that has ended in order is not missed."""
+    monkeypatch.setattr(store_module, "SILENT_S", 1.0)
+    monkeypatch.setattr(store_module, "ANSWER_LIMIT_S", 0.3)
+    first, stopped, ended = bridge(server), bridge(server), bridge(server)
+    async with exchanging(first):
+        async with exchanging(ended):
+            await eventually(lambda: first.bridges.others == 1)
+        await eventually(lambda: first.bridges.others == 0)
+        with monkeypatch.context() as patch:
+            async with exchanging(stopped):
+                await eventually(lambda: first.bridges.others == 1)
+
+                async def nothing(*_: object) -> None:
+                    await asyncio.sleep(0)
+
+                patch.setattr(stopped, "_try_exchange", nothing)
+                named = Beyond([], [f"Bridge {stopped.bridge} does not answer."])
+                assert await first.ask({}) == named
+                await eventually(lambda: first.bridges.others == 0)
+                assert await first.ask({}) == named
+
+
+async def test_nobody_is_asked_without_the_store(server: RedisServer) -> None:
+    """While the store is away, nobody is waited for, also if it goes meanwhile."""
+    away = Beyond([], ["The store is away, so only this bridge is known."])
+    assert await bridge(server).ask({}) == away
+    async with two_bridges(server) as (first, second):
+        second.on_question(lambda _: {})
+        asking = asyncio.create_task(first.ask({}))
+        server.kill()
+        assert await asking in (away, Beyond([{"format": 1}], []))
+        await eventually(lambda: not first.bridges.together)
+        assert await first.ask({}) == away
+
+
+async def test_questions_of_strangers(server: RedisServer) -> None:
+    """A question that no bridge has signed, or that was moved to another place, is not answered."""
+    asked = list[object]()
+
+    def note(question: JsonObject) -> JsonObject:
+        asked.append(question)
+        return {}
+
+    async with two_bridges(server) as (first, second):
+        second.on_question(note)
+        with server.client() as stranger:
+            place = f"streamer:questions:{second.bridge}.0"
+            stranger.append(
+                place, b'{"question":{"wish":"end"},"reply":"streamer:answer:1"}\n' + b"x" * 100_000 + b"\n"
+            )
+            elsewhere = store_module._Seal(read_secret(server.secret)).sign(
+                "streamer:questions:other.0", {"question": {}}
+            )
+            stranger.append(place, elsewhere + b"\n")
+        await eventually(lambda: second.bridges.refused >= 2)
+        assert asked == []
+        assert (await first.ask({"wish": "sessions"})).problems == []
+        assert asked == [{"wish": "sessions"}]
 
 
 async def test_entries_of_strangers(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
