@@ -3,7 +3,8 @@
 Each connection sends one request, a JSON object on one line: {"roll": "streaming_asr_2", "name": "default",
 "limit_s": 120}. `name` is the public name that shall stand for this Triton model. The answers are lines too, each with
 a sentence: {"told": …} reports progress, and the last one is {"done": …} or {"failed": …}. The other requests are about
-sessions: {"admin": "sessions"} and {"admin": "end", "id": …}. Their only answer is {"done": object} or {"failed": …}.
+sessions and usage: {"admin": "sessions"}, {"admin": "end", "id": …} and {"admin": "usage", "day": …}. Their only answer
+is {"done": an object} or {"failed": …}.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class BridgeServer:
         self._sessions = Sessions(
             self.admission, models, metrics, limits, access.quotas, neighbours, access.others, self._webhooks
         )
-        self.administration = Administration(access, self._sessions, neighbours)
+        self.administration = Administration(access, self._sessions, neighbours, self._policy.usage_path)
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         places = self._uploads.places
         self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)

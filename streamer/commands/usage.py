@@ -6,17 +6,20 @@ import argparse
 import csv
 import io
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Final
 
-from streamer.base.json_types import JsonObject
 from streamer.base.text import json_text
-from streamer.bridge.telemetry.usage import ByKey, Usage, UsageError, read_usage
+from streamer.bridge.telemetry.usage import ByKey, Usage, UsageError, by_key, of_day_and_month, read_usage, sum_of
+from streamer.commands.arguments import add_socket_arguments
+from streamer.commands.service import OperatorError, ask_service, socket_of_service
 
 EXAMPLES: Final = """\
 The file is the one of `serve --usage-file`. A running service writes it every ten seconds; reading disturbs nothing.
+Without a file, a service that runs on this machine is asked. With `serve --store` it knows what all its bridges have
+counted, also those that have ended.
 Days begin at midnight UTC. A session is one that became ready, and counts on the day when it did. Each channel that is
 recognised separately counts as audio. A key that was replaced under the same name goes on in the same line.
 
@@ -24,18 +27,23 @@ examples:
   streamer usage usage.json                      today, and this month so far
   streamer usage usage.json --day 2026-10-31     that day, and all of October
   streamer usage bridge-1.json bridge-2.json     two services together
+  streamer usage                                 of the service of this machine, and of its other bridges
   streamer usage usage.json --csv > usage.csv    for a spreadsheet
   streamer usage usage.json --json | jq .keys.alice.month
 
-Days are kept for two months, months for three years. The exit status is 1 if a file cannot be used."""
+In a file, days are kept for two months and months for three years; in a store, days for two months. The exit status is
+1 if a file or the service cannot be used, or if something may be missing."""
 
+# How long a service may take to answer, which asks its store.
+SILENCE_S: Final = 30.0
 _HEADINGS: Final = ("sessions", "audio", "refusals")
 _TOTAL: Final = "all keys"  # no key can have this name, because of its space
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `streamer usage`."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the file of `serve --usage-file`")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="the file of `serve --usage-file`")
+    add_socket_arguments(parser, "the only service that runs")
     parser.add_argument("--day", type=_day, metavar="DAY", help="a day such as 2026-10-31 (today, in UTC)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object, with seconds of audio")
@@ -44,22 +52,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the usage. Return the exit status."""
+    day = f"{options.day or datetime.now(timezone.utc).date()}"
+    month, problems = day[:7], list[str]()
     try:
-        records = [read_usage(path) for path in options.files]
-    except UsageError as error:
+        if options.files:
+            records = [read_usage(path) for path in options.files]
+            of_day = sum_of(record.days.get(day, {}) for record in records)
+            of_month = sum_of(record.months.get(month, {}) for record in records)
+        else:
+            of_day, of_month, problems = _of_service(socket_of_service(options.port, options.control), day)
+    except (UsageError, OperatorError) as error:
         print(f"streamer: {error}", file=sys.stderr)
         return 1
-    day = f"{options.day or datetime.now(timezone.utc).date()}"
-    month = day[:7]
-    of_day = _sum(record.days.get(day, {}) for record in records)
-    of_month = _sum(record.months.get(month, {}) for record in records)
     if options.json:
-        print(json_text(_content(day, of_day, month, of_month), indent=1))
+        print(json_text(of_day_and_month(day, of_day, of_month), indent=1))
     elif options.csv:
         print(_csv({day: of_day, month: of_month}), end="")
     else:
         print(_table(day, of_day, month, of_month))
-    return 0
+    for problem in problems:
+        print(f"streamer: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _of_service(path: Path, day: str) -> tuple[ByKey, ByKey, list[str]]:
+    """Return what a service says of a day and of its month, and what may be missing. OperatorError if it cannot."""
+    answer = next(ask_service(path, {"admin": "usage", "day": day}, SILENCE_S))
+    done = answer.get("done")
+    if not isinstance(done, dict):
+        raise OperatorError(str(answer.get("failed")))
+    of_day, of_month = (
+        by_key({key: each[period] for key, each in done["keys"].items()}) for period in ("day", "month")
+    )
+    return of_day, of_month, done["problems"]
 
 
 def _day(text: str) -> date:
@@ -67,27 +92,6 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be a day such as 2026-10-31, not '{text}'") from error
-
-
-def _sum(parts: Iterable[ByKey]) -> ByKey:
-    """Return the usage in all files together, in the order of the names."""
-    together: ByKey = {}
-    for part in parts:
-        for key, usage in part.items():
-            together.setdefault(key, Usage()).add(usage)
-    return dict(sorted(together.items()))
-
-
-def _content(day: str, of_day: ByKey, month: str, of_month: ByKey) -> JsonObject:
-    keys = {
-        key: {"day": _as_json(of_day.get(key, Usage())), "month": _as_json(of_month.get(key, Usage()))}
-        for key in sorted({*of_day, *of_month})
-    }
-    return {"day": day, "month": month, "keys": keys}
-
-
-def _as_json(usage: Usage) -> JsonObject:
-    return {"sessions": usage.sessions, "audio_s": round(usage.audio_s, 3), "refusals": usage.refusals}
 
 
 def _csv(periods: Mapping[str, ByKey]) -> str:

@@ -20,6 +20,7 @@ from streamer.bridge.access.keys import KeyFile, Role, make_key
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.http.request import Headers, Request
 from streamer.bridge.service import Service
+from streamer.bridge.telemetry.usage import Usage, UsageRecord
 from streamer.bridge.triton.server import TritonServer
 from streamer.wire.dialects.formats import FORMATS
 from tests.bridge.access.bare_port import ALICE, listening
@@ -114,6 +115,32 @@ async def test_an_unknown_session(access: AccessRules, number: str) -> None:
         status, content, _ = await ask(server.url, f"/v1/admin/sessions/{number}", ADMIN.secret, "DELETE")
         assert (status, content["error"]["code"]) == (404, "not_found")
         assert len(content["error"]["message"]) < 120
+
+
+async def test_usage(access: AccessRules, tmp_path: Path) -> None:
+    """The usage of a day and its month comes from the file; a wrong day, and a service without a file, are told."""
+    path = tmp_path / "usage.json"
+    place = "/v1/admin/usage?day=2026-10-31"
+    async with listening(access) as server:
+        status, content, _ = await ask(server.url, place, ADMIN.secret)
+        assert (status, content["error"]["code"]) == (404, "not_found")
+        assert "--usage-file" in content["error"]["message"]
+    async with listening(access, usage_path=path) as server:
+        status, content, headers = await ask(server.url, place, ADMIN.secret)
+        assert (status, content["error"]["code"], headers["Retry-After"]) == (503, "not_ready", "5")
+        record = UsageRecord({"2026-10-31": {"alice": Usage(1, 2.5, 0)}}, {"2026-10": {"alice": Usage(2, 3.5, 1)}})
+        path.write_text(record.text())
+        alice = {
+            "day": {"sessions": 1, "audio_s": 2.5, "refusals": 0},
+            "month": {"sessions": 2, "audio_s": 3.5, "refusals": 1},
+        }
+        expected = {"day": "2026-10-31", "month": "2026-10", "keys": {"alice": alice}, "problems": []}
+        assert (await ask(server.url, place, ADMIN.secret))[:2] == (200, expected)
+        status, content, _ = await ask(server.url, "/v1/admin/usage", ADMIN.secret)
+        assert (status, content["keys"]) == (200, {})
+        status, content, _ = await ask(server.url, "/v1/admin/usage?day=monday", ADMIN.secret)
+        assert (status, content["error"]["code"]) == (400, "bad_request")
+        assert (await ask(server.url, place, ALICE.secret))[0] == 403
 
 
 async def test_a_session_is_seen_and_ended(triton: TritonServer, access: AccessRules) -> None:

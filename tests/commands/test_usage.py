@@ -25,10 +25,18 @@ from streamer.bridge.triton.server import TritonServer
 from streamer.commands.cli import run
 from tests.bridge.service_client import SPOKEN, START, eventually, receive, recognise, rest, text
 from tests.bridge.telemetry.exposed_figures import figures
+from tests.redis_server import RedisServer, redis_server
 from tests.serve_process import Serving, serving
 
 SECONDS = 2.0
 AUDIO = SPOKEN[: int(SECONDS * 32_000)]
+
+
+@pytest.fixture
+def store() -> Iterator[RedisServer]:
+    """A store that is empty."""
+    with redis_server() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +191,47 @@ async def test_a_rotated_key(place: Place, triton: TritonServer, capsys: pytest.
         assert served.end() == 0
     keys = usage(capsys, str(place.file))["keys"]
     assert {name: periods["month"]["sessions"] for name, periods in keys.items()} == {"alice": 2, "bob": 1}
+
+
+async def test_the_service_is_asked(
+    place: Place, triton: TritonServer, capsys: pytest.CaptureFixture[str], store: RedisServer
+) -> None:
+    """Without a file, a bridge says what all have counted, also one that has ended; without the store, what it has."""
+    with place.serving(triton, *store.options) as first:
+        own = ["--keys", str(place.keys), "--open-metrics", *store.options, "--workers", "2"]
+        with serving("--triton", triton.grpc_address, *own) as second:
+            await recognise(place.url(second), AUDIO)
+            await recognise(place.url(second, "bob"), AUDIO)
+            assert second.end() == 0
+        await recognise(place.url(first), AUDIO)
+        for _ in range(100):
+            keys = usage(capsys, "--control", str(first.control))["keys"]
+            if keys["alice"]["day"]["sessions"] == 2:
+                break
+            await asyncio.sleep(0.2)
+        assert {name: each["month"]["sessions"] for name, each in keys.items()} == {"alice": 2, "bob": 1}
+        assert keys["alice"]["month"]["audio_s"] == 2 * SECONDS
+        store.kill()
+        for _ in range(100):
+            await asyncio.sleep(0.2)
+            status = run(["usage", "--control", str(first.control)])
+            shown = capsys.readouterr()
+            if status == 1 and "alice" in shown.out:  # the file is written every ten seconds
+                break
+        assert "streamer: The store is away, so this is what this bridge has in its file.\n" in shown.err
+        assert "bob" not in shown.out
+        assert first.end() == 0
+
+
+def test_nobody_knows_the_usage(
+    place: Place, triton: TritonServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A service that keeps nothing says so, and without a service a sentence says what was tried."""
+    with serving("--triton", triton.grpc_address, "--keys", str(place.keys), "--workers", "2") as served:
+        assert run(["usage", "--control", str(served.control)]) == 1
+        assert "does not keep what keys use: start it with --usage-file, or with --store." in capsys.readouterr().err
+    assert run(["usage", "--control", str(tmp_path / "nothing")]) == 1
+    assert "no answer at " in capsys.readouterr().err
 
 
 def write(path: Path, moment: str, **keys: Usage) -> None:

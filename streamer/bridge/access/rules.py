@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -348,6 +349,7 @@ class PortPolicy:
     grpc: tuple[str, int] | None = None  # host and port for gRPC; None: no port
     listeners: int = 0  # the most of all sessions that are shared; with 0, none can be
     webhooks: WebhookRules = field(default_factory=WebhookRules)
+    usage_path: Path | None = None  # of the usage file, which another process may keep
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

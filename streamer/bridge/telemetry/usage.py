@@ -11,12 +11,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
+
+from streamer.base.json_types import JsonObject
 
 VERSION: Final = 1
 # Months stay; days only make the file larger after they are on a bill.
@@ -58,11 +60,30 @@ class UsageRecord:
     days: dict[str, ByKey] = field(default_factory=dict)
     months: dict[str, ByKey] = field(default_factory=dict)
     hour: HourOfAudio = field(default_factory=dict)
+    settled: ByKey = field(default_factory=dict)  # the totals that are in it; not in the file
+
+    def settle(self, totals: Mapping[str, Usage], now: float) -> None:
+        """Count what was used since the last call on the present day. `totals`: what was used since the start."""
+        moment = datetime.fromtimestamp(now, timezone.utc)
+        day, month = f"{moment:%Y-%m-%d}", f"{moment:%Y-%m}"
+        for key, total in totals.items():
+            before = self.settled.get(key, Usage())
+            if not key or total == before:
+                continue
+            growth = Usage(
+                total.sessions - before.sessions, total.audio_s - before.audio_s, total.refusals - before.refusals
+            )
+            for keys in (self.days.setdefault(day, {}), self.months.setdefault(month, {})):
+                keys.setdefault(key, Usage()).add(growth)
+            self.settled[key] = replace(total)
+        for periods, most in ((self.days, KEPT_DAYS), (self.months, KEPT_MONTHS)):
+            for old in sorted(periods)[:-most]:
+                del periods[old]
 
     def text(self) -> str:
         """Return the content of the file."""
         periods = {
-            name: {period: {key: _as_json(usage) for key, usage in keys.items()} for period, keys in periods.items()}
+            name: {period: {key: as_json(usage) for key, usage in keys.items()} for period, keys in periods.items()}
             for name, periods in (("days", self.days), ("months", self.months))
         }
         return json.dumps({"version": VERSION, **periods, "hour": self.hour}, indent=1) + "\n"
@@ -98,7 +119,6 @@ class UsageFile:
         """Read the file if there is one, and lock it. UsageError if it cannot be used."""
         self._path = path.resolve()
         self._written = ""  # the text that is in the file
-        self._settled: ByKey = {}  # the totals that are in the record
         with ExitStack() as closing:
             try:
                 # Not the file itself, because that is replaced. Such a lock ends with this process; no child has it.
@@ -116,22 +136,8 @@ class UsageFile:
 
     def settle(self, totals: Mapping[str, Usage], hour: HourOfAudio, now: float) -> None:
         """Count what was used since the last call on the present day. `totals`: what was used since the start."""
-        moment = datetime.fromtimestamp(now, timezone.utc)
-        day, month = f"{moment:%Y-%m-%d}", f"{moment:%Y-%m}"
-        for key, total in totals.items():
-            before = self._settled.get(key, Usage())
-            if not key or total == before:
-                continue
-            growth = Usage(
-                total.sessions - before.sessions, total.audio_s - before.audio_s, total.refusals - before.refusals
-            )
-            for keys in (self.record.days.setdefault(day, {}), self.record.months.setdefault(month, {})):
-                keys.setdefault(key, Usage()).add(growth)
-            self._settled[key] = replace(total)
+        self.record.settle(totals, now)
         self.record.hour = hour
-        for periods, most in ((self.record.days, KEPT_DAYS), (self.record.months, KEPT_MONTHS)):
-            for old in sorted(periods)[:-most]:
-                del periods[old]
 
     def write(self, text: str) -> None:
         """Replace the content of the file, unless it is this text already. After an OSError the former one is left."""
@@ -155,6 +161,37 @@ class UsageFile:
         self._lock.close()
 
 
+def sum_of(parts: Iterable[ByKey]) -> ByKey:
+    """Return several usages together, in the order of the names."""
+    together: ByKey = {}
+    for part in parts:
+        for key, usage in part.items():
+            together.setdefault(key, Usage()).add(usage)
+    return dict(sorted(together.items()))
+
+
+def as_json(usage: Usage) -> JsonObject:
+    """Return the usage of a key as programs get it."""
+    return {"sessions": usage.sessions, "audio_s": round(usage.audio_s, 3), "refusals": usage.refusals}
+
+
+def by_key(content: Mapping[str, Mapping[str, object]]) -> ByKey:
+    """Read the usage of several keys. An exception of any kind if it is not valid."""
+    return {
+        key: Usage(_whole(usage["sessions"]), _amount(usage["audio_s"]), _whole(usage["refusals"]))
+        for key, usage in content.items()
+    }
+
+
+def of_day_and_month(day: str, of_day: ByKey, of_month: ByKey) -> JsonObject:
+    """Return the usage of a day and of its month as programs get it."""
+    keys = {
+        key: {"day": as_json(of_day.get(key, Usage())), "month": as_json(of_month.get(key, Usage()))}
+        for key in sorted({*of_day, *of_month})
+    }
+    return {"day": day, "month": day[:7], "keys": keys}
+
+
 def _damaged(path: Path) -> UsageError:
     return UsageError(
         f"{path} is damaged: put a backup in its place, or move it away, and usage and quotas begin at zero."
@@ -165,13 +202,7 @@ def _periods(content: dict[str, dict[str, dict[str, object]]], form: re.Pattern[
     """Read days or months. An exception of any kind if they are damaged."""
     if not all(form.fullmatch(period) for period in content):
         raise ValueError("a period has another form")
-    return {
-        period: {
-            key: Usage(_whole(usage["sessions"]), _amount(usage["audio_s"]), _whole(usage["refusals"]))
-            for key, usage in keys.items()
-        }
-        for period, keys in content.items()
-    }
+    return {period: by_key(keys) for period, keys in content.items()}
 
 
 def _whole(value: object) -> int:
@@ -184,7 +215,3 @@ def _amount(value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
         raise ValueError(value)
     return float(value)
-
-
-def _as_json(usage: Usage) -> dict[str, object]:
-    return {**asdict(usage), "audio_s": round(usage.audio_s, 3)}

@@ -129,6 +129,9 @@ class Others(Protocol):
     def on_question(self, answer: AnswerQuestion) -> None:
         """Call this whenever another bridge asks for an operator."""
 
+    async def usage_of_month(self, month: str) -> dict[str, ByKey] | None:
+        """Return what keys used at all bridges on each day of a month such as 2026-11; None if nobody knows it now."""
+
     def drain(self) -> None:
         """Tell the others that this process takes no more sessions."""
 
@@ -160,6 +163,10 @@ class OneBridge:
 
     def on_question(self, answer: AnswerQuestion) -> None:
         """Do nothing."""
+
+    async def usage_of_month(self, month: str) -> dict[str, ByKey] | None:
+        """Return None."""
+        return None
 
     def drain(self) -> None:
         """Do nothing."""

@@ -24,10 +24,11 @@ import asyncio
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,7 @@ from typing import TYPE_CHECKING, Final
 from streamer.base.json_types import JsonObject
 from streamer.base.package import install_command
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.telemetry.usage import ByKey, HourOfAudio
+from streamer.bridge.telemetry.usage import KEPT_DAYS, ByKey, HourOfAudio, UsageRecord, as_json, by_key, sum_of
 from streamer.bridge.workers.others import (
     AnswerQuestion,
     Beyond,
@@ -74,6 +75,10 @@ _FORMAT: Final = 1  # of entries: those in others, of later versions, count as m
 # It forgets audio after an hour, and claims after the time in which a process that was stopped may go on.
 _AUDIO_KEPT_S: Final = 3660
 _CLAIM_KEPT_S: Final = 300
+# What keys used on a day is kept as long as in a usage file. So many entries of a month are read, at most.
+_USAGE_KEPT_S: Final = (KEPT_DAYS + 1) * 86400
+MOST_USAGES: Final = 16384
+_USAGES_AT_ONCE: Final = 64
 # How long a process waits for the answers of others. They look for questions once in a second.
 ANSWER_LIMIT_S: Final = 3.0
 _LOOK_EVERY_S: Final = 0.1
@@ -90,6 +95,7 @@ _MOST_BUCKETS: Final = 4096
 _MINUTE_S: Final = 60.0
 SHORTEST_SECRET: Final = 32  # characters
 _SIGNATURE: Final = hashlib.sha256().digest_size * 2  # as text
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _NAME_BYTES: Final = 5  # of the random name of a bridge, as text twice as many
 _PREFIX: Final = "streamer:"
 _PROCESSES: Final = f"{_PREFIX}processes"
@@ -196,12 +202,14 @@ class Store:
         self._buckets: dict[str, _Bucket] = {}
         self._charged: dict[str, tuple[float, float]] = {}  # what was used here in all, and when last
         self._hour: HourOfAudio = {}
+        self._usage = UsageRecord()  # of this process
+        self._written: dict[str, JsonObject] = {}  # the days of it that the store has
         self._audio_at = 0.0
         self._claims: deque[tuple[str, bytes]] = deque(maxlen=_MOST_CLAIMS)  # place and entry
         self._give_up: GiveUp = lambda _, __: None
         self._answer: AnswerQuestion = lambda _: {}
         self._answers: list[tuple[str, bytes]] = []  # place and entry
-        self._asking: set[asyncio.Task[Beyond]] = set()
+        self._asking: set[asyncio.Task[Beyond] | asyncio.Task[dict[str, ByKey] | None]] = set()
         self._client: Redis | None = None
         self._drains = self._ended = False
         self._refused = 0
@@ -268,6 +276,7 @@ class Store:
     def settle(self, usage: ByKey, hour: HourOfAudio) -> None:
         """Tell the others what was used since the last call."""
         self._workers.settle(usage, hour)
+        self._usage.settle(usage, time.time())
         self._hour = hour
 
     def audio_of_others(self) -> HourOfAudio:
@@ -350,6 +359,37 @@ class Store:
             return Beyond(answers, [away])
         return Beyond(answers, [f"{_name_of_place(place)} does not answer." for place in sorted([*waiting, *silent])])
 
+    async def usage_of_month(self, month: str) -> dict[str, ByKey] | None:
+        """Return what keys used at all bridges on each day of a month; None while the store is away."""
+        asking = asyncio.create_task(self._usage_of_month(month))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        return await asyncio.shield(asking)
+
+    async def _usage_of_month(self, month: str) -> dict[str, ByKey] | None:
+        from redis.exceptions import RedisError
+
+        client, days = self._client, dict[str, ByKey]()
+        if client is None or not self._together:
+            return None
+        try:
+            members = await client.srandmember(_usages(month), MOST_USAGES)
+            texts = [each.decode("ascii", "replace") for each in _each(members) if isinstance(each, bytes)]
+            names = [text for text in texts if _is_usage(text)]
+            for start in range(0, len(names), _USAGES_AT_ONCE):
+                pipeline = client.pipeline(transaction=False)
+                some = names[start : start + _USAGES_AT_ONCE]
+                for name in some:
+                    pipeline.getrange(_usage(name), 0, LARGEST_ENTRY - 1)
+                for name, entry in zip(some, await pipeline.execute(), strict=True):
+                    if content := self._opened(_usage(name), entry):
+                        day, keys = name.partition(" ")[0], content["keys"]
+                        assert isinstance(keys, dict)
+                        days[day] = sum_of([days.get(day, {}), by_key(keys)])
+        except (RedisError, OSError, asyncio.TimeoutError):
+            return None
+        return days
+
     async def refresh(self) -> None:
         """Exchange everything now, but wait only for a moment."""
         if not self._together:
@@ -424,13 +464,14 @@ class Store:
             self._together = False
         else:
             if not self._together:
+                self._written = {}  # it may have lost everything
                 log.info("bridges count together", others=self.bridges.others)
             self._together, self._complained = True, False
 
     async def _exchange(self, client: Redis) -> None:
         """Write what this process has, and read what others have."""
         now = time.monotonic()
-        with_audio = now - self._audio_at >= AUDIO_EVERY_S
+        with_audio = now - self._audio_at >= AUDIO_EVERY_S or self._ended
         own, inbox, claims = _entry(self._place), _inbox(self.bridge, self._worker), list(self._claims)
         questions, replies_of_ours = _questions(self.bridge, self._worker), list(self._answers)
         places = list(self._processes)
@@ -450,6 +491,13 @@ class Store:
                 own_audio = _audio(self._place)
                 content: JsonObject = {"number": self._number, "hour": self._hour}
                 pipeline.set(own_audio, self._seal.sign(own_audio, content), ex=_AUDIO_KEPT_S)
+            days = self._days_to_write()
+            for day, used in days.items():
+                place = _usage(f"{day} {self._place}")
+                pipeline.set(place, self._seal.sign(place, used), ex=_USAGE_KEPT_S)
+                pipeline.sadd(_usages(day[:7]), f"{day} {self._place}")
+                pipeline.expire(_usages(day[:7]), _USAGE_KEPT_S)
+            written = {**self._written, **days}
         pipeline.delete(inbox, questions)
         for place, answer in replies_of_ours:
             pipeline.set(place, answer, ex=_ANSWER_KEPT_S)
@@ -467,7 +515,7 @@ class Store:
         for place in places:
             self._take(place, next(entries), now)
         if with_audio:
-            self._audio_at = now
+            self._audio_at, self._written = now, written
             for place in places:
                 self._take_audio(place, next(entries))
             await self._forget(client, now)
@@ -490,9 +538,18 @@ class Store:
             "ended": self._ended,
         }
 
+    def _days_to_write(self) -> dict[str, JsonObject]:
+        """Return what keys used here on the days that the store does not have as they are."""
+        # A day does not change any more when the next one has begun, except for what was not written before.
+        days = [day for day in self._usage.days if day not in self._written] + sorted(self._usage.days)[-2:]
+        used: dict[str, JsonObject] = {
+            day: {"keys": {key: as_json(used) for key, used in self._usage.days[day].items()}} for day in days
+        }
+        return {day: each for day, each in used.items() if each != self._written.get(day)}
+
     def _meet(self, names: object, now: float) -> None:
         """Note which processes other bridges have. What they have is read in the next exchange."""
-        for name in names if isinstance(names, (list, set)) else ():
+        for name in _each(names):
             place = name.decode("ascii", "replace") if isinstance(name, bytes) else ""
             unknown = is_place(place) and place not in self._processes and bridge_of_place(place) != self.bridge
             if unknown and len(self._processes) < MOST_PROCESSES:
@@ -606,6 +663,17 @@ def bridge_of_place(place: str) -> str:
     return place.partition(".")[0]
 
 
+def _each(members: object) -> Iterable[object]:
+    """Return the members of a set of the store; none if there is something else."""
+    return members if isinstance(members, (list, set)) else ()
+
+
+def _is_usage(text: str) -> bool:
+    """Return whether this names what a process used on a day: the day and its place."""
+    day, _, place = text.partition(" ")
+    return _DAY.fullmatch(day) is not None and is_place(place)
+
+
 def _worker_of_place(place: str) -> int:
     return int(place.split(".")[1])
 
@@ -630,3 +698,11 @@ def _inbox(bridge: str, worker: int) -> str:
 
 def _questions(bridge: str, worker: int) -> str:
     return f"{_PREFIX}questions:{bridge}.{worker}"
+
+
+def _usages(month: str) -> str:
+    return f"{_PREFIX}usages:{month}"
+
+
+def _usage(name: str) -> str:
+    return f"{_PREFIX}usage:{name}"

@@ -141,6 +141,7 @@ def port_policy(configuration: Configuration, others: Others | None = None, work
         grpc,
         settings.share,
         WebhookRules(Fetch(settings.webhooks), settings.webhook or "", secrets),
+        settings.usage_file,
     )
 
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from streamer.base.json_types import JsonObject
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
 from streamer.bridge.resumption import Resumption
+from streamer.bridge.telemetry.usage import Usage, sum_of
 from streamer.bridge.workers import store as store_module
 from streamer.bridge.workers.others import Alone, Beyond, Bridges, Counted, token_of
 from streamer.bridge.workers.share import Share, SharedRecord
@@ -271,6 +273,48 @@ async def test_a_wrong_password(caplog: pytest.LogCaptureFixture) -> None:
             assert entered(Quotas(LIMITS, wrong))
             assert not wrong.bridges.together
     assert "wrong-password" not in caplog.text
+
+
+async def test_usage_of_all_bridges(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What keys used adds up over bridges and days, also of those that have ended, and is written again if lost."""
+    now = datetime(2026, 10, 30, 12, tzinfo=timezone.utc).timestamp()
+    clock = [now]
+    monkeypatch.setattr("streamer.bridge.workers.store.time.time", lambda: clock[0])
+    staying = bridge(server)
+    async with exchanging(staying):
+        async with exchanging(ending := bridge(server)):
+            await eventually(lambda: ending.bridges.others == 1)
+            ending.settle({"anna": Usage(1, 10.0, 0), "": Usage(5, 5.0, 5)}, {})
+        staying.settle({"anna": Usage(2, 20.5, 0), "bert": Usage(0, 0.0, 3)}, {})
+        clock[0] += 86400
+        staying.settle({"anna": Usage(3, 21.5, 0), "bert": Usage(0, 0.0, 3)}, {})
+
+        async def has(**total: Usage) -> None:
+            for _ in range(600):
+                days = await staying.usage_of_month("2026-10")
+                if days is not None and sum_of(days.values()) == total:
+                    return
+                await asyncio.sleep(0.02)
+            raise AssertionError(days)
+
+        await has(anna=Usage(4, 31.5, 0), bert=Usage(0, 0.0, 3))
+        assert await staying.usage_of_month("2026-10") == {
+            "2026-10-30": {"anna": Usage(3, 30.5, 0), "bert": Usage(0, 0.0, 3)},
+            "2026-10-31": {"anna": Usage(1, 1.0, 0)},
+        }
+        assert await staying.usage_of_month("2026-11") == {}
+        server.kill()
+        await eventually(lambda: not staying.bridges.together)
+        assert await staying.usage_of_month("2026-10") is None
+        server.start()
+        await has(anna=Usage(3, 21.5, 0), bert=Usage(0, 0.0, 3))  # of the bridge that still runs
+        with server.client() as stranger:
+            stranger.sadd(
+                "streamer:usages:2026-10", "nonsense", b"\xff", "2026-10-30 ../x", f"2026-10-30 {'ab' * 5}.0.ff"
+            )
+            stranger.set(f"streamer:usage:2026-10-30 {'ab' * 5}.0.ff", b'{"keys":{"anna":{"sessions":9}}}')
+        await has(anna=Usage(3, 21.5, 0), bert=Usage(0, 0.0, 3))
+        assert staying.bridges.refused >= 1
 
 
 async def test_a_bridge_asks_the_others(server: RedisServer) -> None:

@@ -162,9 +162,17 @@ async def administration(target: Target, rng: random.Random) -> Strike:
     strike = Strike()
     for _ in range(12):
         number = rng.choice((f"{rng.getrandbits(64):016x}", "..%2f", "%00", "*", "a" * rng.randrange(1, 4000), ""))
-        method, path = rng.choice((("GET", ""), ("DELETE", f"/{number}"), ("DELETE", ""), ("GET", f"/{number}")))
+        method, path = rng.choice(
+            (
+                ("GET", "sessions"),
+                ("DELETE", f"sessions/{number}"),
+                ("DELETE", "sessions"),
+                ("GET", f"sessions/{number}"),
+                ("GET", f"usage?day={number}"),
+            )
+        )
         key = rng.choice(("", f"Authorization: Bearer {target.hostile_key}\r\n", "Authorization: Bearer admin\r\n"))
-        sent = f"{method} /v1/admin/sessions{path} HTTP/1.1\r\nHost: a\r\n{key}\r\n".encode()
+        sent = f"{method} /v1/admin/{path} HTTP/1.1\r\nHost: a\r\n{key}\r\n".encode()
         answer = await _answer(target, sent)
         if answer not in ("HTTP 401", "HTTP 403", "HTTP 404", "HTTP 405", "HTTP 429", "HTTP 503"):
             raise PromiseBroken(f"{sent[:200]!r} was answered with {answer}")
