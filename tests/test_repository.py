@@ -121,6 +121,33 @@ def test_pages_that_are_named_exist() -> None:
     assert not missing, "\n".join(missing)
 
 
+@pytest.mark.parametrize("name", ["captions", "dictation", "reading", "speakers"])
+def test_a_guide_shows_what_it_is_about(name: str) -> None:
+    """The page has its picture, small and not empty, with a text for those who do not see it."""
+    text = (DOCS / "how-to" / f"{name}.md").read_text(encoding="utf-8")
+    [alternative] = re.findall(rf"^!\[([^\]]+)\]\(\.\./pictures/{name}\.png\)$", text, re.MULTILINE)
+    assert len(alternative.split()) >= 8
+    picture = DOCS / "pictures" / f"{name}.png"
+    content = picture.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    assert 5_000 < len(content) < 100_000
+
+
+def test_every_picture_has_a_text() -> None:
+    """Each picture in each page says in words what it shows, and each picture of the folder is shown somewhere."""
+    shown: set[str] = set()
+    for path in (ROOT / "README.md", *DOCS.rglob("*.md")):
+        content = FENCE.sub("", path.read_text(encoding="utf-8"))
+        for alternative, address in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", content):
+            assert len(alternative.split()) >= 3, f"{path}: {address}"
+            shown.add(Path(address).name)
+        for image in re.findall(r"<img [^>]*>", content):
+            [alternative] = re.findall(r'alt="([^"]+)"', image)
+            assert len(alternative.split()) >= 3, f"{path}: {image}"
+            shown.add(Path(re.findall(r'src="([^"]+)"', image)[0]).name)
+    assert {path.name for path in (DOCS / "pictures").glob("*.*g")} <= shown
+
+
 def test_every_page_has_one_place_in_the_navigation() -> None:
     """Every page of the site is in the navigation once, including those outside docs/."""
     navigation, _, _ = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nhooks:")

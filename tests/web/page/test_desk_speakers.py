@@ -68,3 +68,31 @@ async def test_speakers_are_shown_and_named(telling: Service, open_page: OpenPag
     assert await speakers(page) == turns
     await page.keyboard.press("Control+z")
     await expect(page.locator("#finals .who.other").first).to_have_text("Roger")
+
+
+async def test_the_keyboard_names_a_speaker(telling: Service, open_page: OpenPage) -> None:
+    """Keys alone lead to the names, each field has its label, and each name is text before the words, not a colour."""
+    page = await open_page(telling.url.replace("ws", "http", 1).rpartition("/v1/")[0])
+    await page.click("#options-open")
+    await page.get_by_label("Speakers", exact=True).select_option("2")
+    await page.keyboard.press("Escape")
+    await drop(page, recording(conversation()[0]), "talk.wav")
+    await expect(page.locator("#finals .who").first).to_be_visible(timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    await page.get_by_role("button", name="Segment").focus()
+    await page.keyboard.press("Enter")
+    item = page.get_by_role("menuitem", name="Name who speaks")
+    for _ in range(await page.get_by_role("menuitem").count()):
+        if await item.evaluate("(item) => item === document.activeElement"):
+            break
+        await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await expect(page.get_by_label("Speaker 1")).to_be_focused()
+    await page.keyboard.type("Ada")
+    await page.keyboard.press("Tab")
+    await page.keyboard.type("Roger")
+    await page.keyboard.press("Enter")
+    assert await speakers(page) == ["Ada", "Roger", "Ada", "Roger"]
+    read = await page.locator("#finals").aria_snapshot()
+    assert read.index("Ada") < read.index("Roger")

@@ -72,8 +72,10 @@ export class SegmentMenu extends Menu {
         const {channelNames, speakerNames} = this.#sheets.present;
         const {channels, speakers} = this.#voices;
         const rows = [...nameFields("Channel", channels, channelNames), ...nameFields("Speaker", speakers, speakerNames)];
-        this.#names.querySelector("#names-fields").replaceChildren(...rows);
+        const fields = this.#names.querySelector("#names-fields");
+        fields.replaceChildren(...rows);
         this.#names.showModal();
+        /** @type {HTMLElement | null} */ (fields.querySelector("input"))?.focus();
     }
 
     #rename() {
