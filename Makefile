@@ -98,7 +98,8 @@ coverage: $(STAMP)
 	$(PY) scripts/measure/coverage_by_room.py build/coverage.json && exit $$status
 
 CLIENTS := build/clients
-CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0 microsoft-cognitiveservices-speech-sdk@1.52.0 openai@6.49.0 ws@8.18.3
+CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0 @soniox/node@2.3.0 @speechmatics/real-time-client@8.5.1 \
+	microsoft-cognitiveservices-speech-sdk@1.52.0 openai@6.49.0 ws@8.21.0
 clients: $(STAMP) $(CLIENTS)/.installed
 	$(CLIENTS)/bin/python -m pip freeze
 	if command -v npm >/dev/null; then npm ls --prefix $(CLIENTS); fi

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from streamer.bridge.access.call_signatures import CallSignatures
-from streamer.bridge.access.keys import SecretFile
+from streamer.bridge.access.keys import KeyFile, SecretFile
 from streamer.bridge.access.quotas import Fetch
 from streamer.bridge.access.rules import AccessRules, PortPolicy, WebhookRules
 from streamer.testing.exact_service import ExactService
 from tests.bridge.dialects.realtime_client import slowly, spoken
 from tests.bridge.uploads.uploading import recording
+from tests.clients.conftest import KEY
 from tests.clients.running import HALF, run
 from workshop.soak.webhook_receiver import WebhookReceiver
 
@@ -169,6 +170,24 @@ def test_speechmatics_and_a_killed_triton(exact: ExactService, turn: Path) -> No
     assert lower(transcripts(told, "live")) == lower(SENTENCES)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_speechmatics_in_javascript(exact: ExactService, turn: Path, killed: bool) -> None:
+    """Live audio with a forced end, a file as it is, and two refusals; with a killed Triton, each word comes once."""
+    told = run("speechmatics_program.cjs", exact, turn, when={HALF: exact.kill_recogniser} if killed else None)
+    for way in ("live", "file"):
+        assert lower(spoken_in_javascript(told[way])) == lower(SENTENCES)
+        assert (told[way]["messages"][-1]["message"], told[way]["speakers"]) == ("EndOfTranscript", [])
+    kinds = [message["message"] for message in told["live"]["messages"]]
+    assert (kinds[0], kinds.count("EndOfUtterance"), "AddPartialTranscript" in kinds) == ("RecognitionStarted", 1, True)
+    assert told["refused"] == ["invalid_model", "invalid_config"]
+
+
+def spoken_in_javascript(told: Any) -> list[str]:
+    """Return the finals of Speechmatics, as its SDK has passed them on."""
+    finals = [message for message in told["messages"] if message["message"] == "AddTranscript"]
+    return [message["metadata"]["transcript"].strip() for message in finals]
+
+
 def test_speechmatics_in_livekit(exact: ExactService, talk: Path) -> None:
     """Turns end by themselves."""
     assert finals(run("livekit_turns_program.py", exact, talk, "speechmatics", "2")) == SENTENCES
@@ -178,6 +197,15 @@ def test_speechmatics_in_pipecat(exact: ExactService, talk: Path) -> None:
     """The service ends turns, and pipecat hears of text before that."""
     told = run("pipecat_turns_program.py", exact, talk, "speechmatics", "2")
     assert (told["heard"], told["interim"] > 1) == (SENTENCES, True)
+
+
+@pytest.fixture(scope="module")
+def guarded_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
+    """Provide a service with one key, KEY, and no certificate."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(f"{KEY.line}\n")
+    with ExactService(slots=4, policy=PortPolicy(AccessRules(KeyFile(keys)))) as service:
+        yield service
 
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -227,6 +255,27 @@ def test_soniox_and_a_killed_triton(exact: ExactService, turn: Path) -> None:
     """Each word comes once, and the client only waits."""
     told = run("soniox_program.py", exact, turn, when={HALF: exact.kill_recogniser})
     assert lower([tokens(told, "turns").replace("<end>", "")]) == lower(SENTENCES)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_soniox_in_javascript(exact: ExactService, turn: Path, killed: bool) -> None:
+    """Ends of turns, a forced end, a file as it is, and a refusal; with a killed Triton, each word comes once."""
+    told = run("soniox_program.cjs", exact, turn, when={HALF: exact.kill_recogniser} if killed else None)
+    refused = told.pop("refused")
+    assert {way: lower([each["finals"]]) for way, each in told.items()} == dict.fromkeys(told, lower(SENTENCES))
+    assert [told[way]["endpoints"] for way in ("turns", "finalized")] == [1, 0]
+    assert all(each["finished"] == 1 and not each["errors"] for each in told.values())
+    assert told["turns"]["partials"] > 1
+    [[_, _, status, sentence]] = refused["errors"]
+    assert (status, "translat" in sentence) == (400, True)
+
+
+def test_keys_in_javascript(guarded_words: ExactService, turn: Path) -> None:
+    """Speechmatics' client sends its key as a token in the address. For Soniox', the address has it."""
+    for program in ("speechmatics_program.cjs", "soniox_program.cjs"):
+        assert "refused" in run(program, guarded_words, turn, KEY.secret)
+        with pytest.raises(AssertionError, match=r"401|WebSocket"):
+            run(program, guarded_words, turn, "wrong")
 
 
 def test_soniox_in_pipecat(exact: ExactService, talk: Path) -> None:
