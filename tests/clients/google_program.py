@@ -47,7 +47,7 @@ class Version:
             features=speech.RecognitionFeatures(**more),
         )
 
-    def live(self, pieces: list[bytes], config: Any, **features: bool) -> list[Any]:
+    def live(self, pieces: list[bytes], config: Any, **features: Any) -> list[Any]:
         """Recognise audio as it is spoken. Returns the responses."""
         speech = self.speech
 
@@ -94,6 +94,14 @@ class Version:
         finals = [result for result in results if result.is_final]
         words = [word for result in finals for word in result.alternatives[0].words]
         begins = [word.start_offset if self.two else word.start_time for word in words]
+        # More silence than the client waits for: the service ends the call.
+        silence = {"speech_start_timeout": {"seconds": 20}, "speech_end_timeout": {"seconds": 4}}
+        waited = self.live(
+            [*pieces, *([bytes(PIECE)] * 200)],
+            config,
+            enable_voice_activity_events=True,
+            voice_activity_timeout=silence,
+        )
         whole = self.recorded(recording.read_bytes(), self.automatic())
         told = {
             "finals": "".join(result.alternatives[0].transcript for result in finals),
@@ -101,7 +109,9 @@ class Version:
             "words": [
                 [word.word, begin.total_seconds(), word.confidence] for word, begin in zip(words, begins, strict=True)
             ],
-            "events": [response.speech_event_type.name for response in responses if response.speech_event_type],
+            "events": events_in(responses),
+            "waited": events_in(waited),
+            "before": "".join(part.alternatives[0].transcript for each in waited for part in each.results),
             "recorded": "".join(result.alternatives[0].transcript for result in whole.results),
         }
         try:
@@ -109,6 +119,11 @@ class Version:
         except GoogleAPICallError as error:
             told["refusal"] = [error.grpc_status_code.name, error.message]
         return told
+
+
+def events_in(responses: list[Any]) -> list[str]:
+    """Return the names of what happened besides words."""
+    return [response.speech_event_type.name for response in responses if response.speech_event_type]
 
 
 def main(recording: Path, port: str, root: str, key: str) -> None:

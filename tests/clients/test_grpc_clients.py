@@ -70,6 +70,9 @@ def check_google(told: Any) -> None:
         assert [word for word, *_ in version["words"]] == ["hello", "world", "goodbye"]
         assert version["words"][2][1] == pytest.approx(3.0, abs=0.2)
         assert version["events"] == ["SPEECH_ACTIVITY_BEGIN", "SPEECH_ACTIVITY_END"] * 2
+        assert version["waited"][:4] == version["events"]
+        assert version["waited"][4:] == (["SPEECH_ACTIVITY_TIMEOUT"] if name == "v1" else [])
+        assert version["before"] == "hello world goodbye"
         assert version["refusal"][0] == "INVALID_ARGUMENT"
 
 

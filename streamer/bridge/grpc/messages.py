@@ -29,6 +29,7 @@ Messages = Mapping[str, str]
 _MAP: Final = "map"  # from strings to strings
 _DURATION: Final = "google.protobuf.Duration"
 _TRUTH: Final = "google.protobuf.BoolValue"
+_TIMEOUTS: Final = f"speech_start_timeout 1 {_DURATION}, speech_end_timeout 2 {_DURATION}"
 
 _RIVA: Final[Messages] = {
     "StreamingRecognizeRequest": "streaming_config 1 StreamingRecognitionConfig, audio_content 2 bytes, "
@@ -59,7 +60,9 @@ _RIVA_SHARED: Final[Messages] = {"RequestId": "value 1 string"}
 _GOOGLE_V1: Final[Messages] = {
     "StreamingRecognizeRequest": "streaming_config 1 StreamingRecognitionConfig, audio_content 2 bytes",
     "StreamingRecognitionConfig": "config 1 RecognitionConfig, single_utterance 2 bool, interim_results 3 bool, "
-    "enable_voice_activity_events 5 bool",
+    "enable_voice_activity_events 5 bool, "
+    "voice_activity_timeout 6 StreamingRecognitionConfig.VoiceActivityTimeout",
+    "StreamingRecognitionConfig.VoiceActivityTimeout": _TIMEOUTS,
     "RecognitionConfig": "encoding 1 RecognitionConfig.AudioEncoding, sample_rate_hertz 2 int32, "
     "language_code 3 string, max_alternatives 4 int32, profanity_filter 5 bool, speech_contexts 6 *SpeechContext, "
     "audio_channel_count 7 int32, enable_word_time_offsets 8 bool, enable_automatic_punctuation 11 bool, "
@@ -89,7 +92,9 @@ _GOOGLE_V2: Final[Messages] = {
     "StreamingRecognizeRequest": "recognizer 3 string, audio 5 bytes, streaming_config 6 StreamingRecognitionConfig",
     "StreamingRecognitionConfig": "config 1 RecognitionConfig, streaming_features 2 StreamingRecognitionFeatures",
     "StreamingRecognitionFeatures": "enable_voice_activity_events 1 bool, interim_results 2 bool, "
+    "voice_activity_timeout 3 StreamingRecognitionFeatures.VoiceActivityTimeout, "
     "endpointing_sensitivity 8 StreamingRecognitionFeatures.EndpointingSensitivity",
+    "StreamingRecognitionFeatures.VoiceActivityTimeout": _TIMEOUTS,
     "RecognitionConfig": "features 2 RecognitionFeatures, adaptation 6 SpeechAdaptation, "
     "auto_decoding_config 7 AutoDetectDecodingConfig, explicit_decoding_config 8 ExplicitDecodingConfig, "
     "model 9 string, language_codes 10 *string",

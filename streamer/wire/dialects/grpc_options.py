@@ -103,6 +103,12 @@ FIELDS: Final = (
         "enable_voice_activity_events",
         "`SPEECH_ACTIVITY_BEGIN` and `SPEECH_ACTIVITY_END`",
     ),
+    Field(
+        NO_FIELD,
+        "voice_activity_timeout",
+        "voice_activity_timeout",
+        "the session ends if nobody begins to speak for so long, or after speech (v1: with `SPEECH_ACTIVITY_TIMEOUT`)",
+    ),
 )
 
 
@@ -128,6 +134,9 @@ class Wishes:
     pause_ms: int = 0  # 0: the usual one
     single_utterance: bool = False
     activity: bool = False
+    # How long nobody may speak before the session ends, at its start and after speech; 0: for ever.
+    first_silence_ms: int = 0
+    last_silence_ms: int = 0
 
     @property
     def words(self) -> bool:
@@ -170,7 +179,7 @@ class Wishes:
             written=self.written,
             dictation=self.dictation,
             speakers=self.speakers,
-            speech=self.activity,
+            speech=self.activity or bool(self.first_silence_ms or self.last_silence_ms),
             second_pass=READER,
             endpoint={"after_text_ms": self.pause_ms} if self.pause_ms else {},
         )
@@ -222,6 +231,8 @@ def google_v1_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
         speakers=_voices(diarization) if diarization.get("enable_speaker_diarization") else False,
         single_utterance=bool(streaming.get("single_utterance")),
         activity=bool(streaming.get("enable_voice_activity_events")),
+        first_silence_ms=_silence_ms(streaming, "speech_start_timeout"),
+        last_silence_ms=_silence_ms(streaming, "speech_end_timeout"),
     )
 
 
@@ -249,6 +260,8 @@ def google_v2_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
         speakers=_voices(_object(features, "diarization_config")) if "diarization_config" in features else False,
         pause_ms=_PAUSES_MS.get(str(streaming.get("endpointing_sensitivity", "")), 0),
         activity=bool(streaming.get("enable_voice_activity_events")),
+        first_silence_ms=_silence_ms(streaming, "speech_start_timeout"),
+        last_silence_ms=_silence_ms(streaming, "speech_end_timeout"),
     )
 
 
@@ -261,6 +274,12 @@ def _voices(diarization: JsonObject) -> bool | int:
 def _pause_ms(milliseconds: int) -> int:
     shortest, longest = AFTER_TEXT_BOUNDS_MS
     return min(max(milliseconds, shortest), longest) if milliseconds > 0 else 0
+
+
+def _silence_ms(streaming: JsonObject, name: str) -> int:
+    """Return a duration, which is text such as 1.5s, in milliseconds; 0 if there is none."""
+    value = _object(streaming, "voice_activity_timeout").get(name)
+    return max(0, round(1000 * float(value.removesuffix("s")))) if isinstance(value, str) else 0
 
 
 def _contexts(config: JsonObject) -> Iterator[tuple[str, float]]:

@@ -73,6 +73,7 @@ class SpeechCall(Dialect):
     """One call, with one session. `settings` of its opening are the fields of the first request, as JSON."""
 
     numbers_of_speakers: ClassVar[int]  # the number of the first one
+    timeout_event: ClassVar[str] = ""  # when nobody has spoken for too long
 
     def __init__(self, opening: Opening, beginning: bytes = b"", *, recorded: bool = False) -> None:
         """`beginning`: the first audio. `recorded`: all of the audio is there, and the answer is one response."""
@@ -91,6 +92,9 @@ class SpeechCall(Dialect):
         self.slots = self.wishes.channels if self.separate and not self.container else 1
         self._stopped = False
         self._uttered = False  # the only final of a single utterance was sent
+        self._silent = False  # nobody has spoken for as long as the client allows
+        self._speaking: set[int | None] = set()  # channels
+        self._spoken_ms: int | None = None  # when somebody has spoken last
         self._channels_with_text: set[int] = set()
         self._finals: list[FinalMessage] = []  # of a recording
         self._error: tuple[ErrorCode, str] | None = None  # what ended the session
@@ -141,7 +145,7 @@ class SpeechCall(Dialect):
         """Take audio, the fields of a request besides it as JSON, or END."""
         if self._stopped:
             return
-        if message == END or self._uttered:
+        if message == END or self._uttered or self._silent:
             self._stopped = True
             yield STOP
         elif isinstance(message, bytes):
@@ -191,9 +195,10 @@ class SpeechCall(Dialect):
             yield from self._interim(message)
         elif isinstance(message, FinalMessage):
             yield from self._final(message)
-        elif isinstance(message, Speech) and self.wishes.activity:
-            kind = "SPEECH_ACTIVITY_BEGIN" if message.state is SpeechState.START else "SPEECH_ACTIVITY_END"
-            yield encode(self.event(kind, message.at_ms))
+        elif isinstance(message, Speech):
+            yield from self._activity(message)
+        if not self._recorded and (audio_ms := getattr(message, "audio_ms", None)) is not None:
+            yield from self._wait_for_speech(audio_ms)
 
     def close(self, code: int, reason: str) -> tuple[int, str]:
         """Return the status of the call, and its details."""
@@ -248,6 +253,26 @@ class SpeechCall(Dialect):
         ]
         texts = [best, *others][: max(1, self.wishes.alternatives)]
         return self.result(texts, channel, final.audio_ms if final.cut_ms is None else final.cut_ms)
+
+    def _activity(self, speech: Speech) -> Iterator[str]:
+        begins = speech.state is SpeechState.START
+        if begins:
+            self._speaking.add(speech.channel)
+        else:
+            self._speaking.discard(speech.channel)
+        self._spoken_ms = speech.at_ms
+        if self.wishes.activity:
+            yield encode(self.event("SPEECH_ACTIVITY_BEGIN" if begins else "SPEECH_ACTIVITY_END", speech.at_ms))
+
+    def _wait_for_speech(self, audio_ms: int) -> Iterator[str]:
+        """End the session if nobody has spoken for too long. What was said before still comes."""
+        first = self._spoken_ms is None
+        limit_ms = self.wishes.first_silence_ms if first else self.wishes.last_silence_ms
+        since_ms = self._spoken_ms or 0
+        if limit_ms and not (self._silent or self._stopped or self._speaking) and audio_ms - since_ms >= limit_ms:
+            self._silent = True
+            if self.timeout_event and self.wishes.activity:
+                yield encode(self.event(self.timeout_event, since_ms + limit_ms))
 
     def _collect(self, message: ServerMessage) -> Iterator[str]:
         if isinstance(message, FinalMessage):
@@ -312,6 +337,7 @@ class GoogleV1Call(SpeechCall):
     result_time: ClassVar[str] = "result_end_time"
     event_time: ClassVar[str] = "speech_event_time"
     word_times: ClassVar[tuple[str, str]] = ("start_time", "end_time")
+    timeout_event = "SPEECH_ACTIVITY_TIMEOUT"
 
     def read(self) -> Wishes:
         """Return what the request asks for."""
@@ -363,6 +389,7 @@ class GoogleV2Call(GoogleV1Call):
     result_time = "result_end_offset"
     event_time = "speech_event_offset"
     word_times = ("start_offset", "end_offset")
+    timeout_event = ""  # v2 has no name for it
 
     def read(self) -> Wishes:
         """Return what the request asks for."""

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from streamer.base.codes import ErrorCode
-from streamer.base.events import Alternative, Done, Error, Partial, Speakers, SpeakerTurn, Speech, SpeechState, Word
+from streamer.base.events import (
+    Acknowledgement,
+    Alternative,
+    Done,
+    Error,
+    Partial,
+    Speakers,
+    SpeakerTurn,
+    Speech,
+    SpeechState,
+    Word,
+)
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Opening
@@ -140,6 +151,36 @@ def test_events_of_speech(kind: type[SpeechCall]) -> None:
         {"speech_event_type": "SPEECH_ACTIVITY_BEGIN", name: {"seconds": 1, "nanos": 200_000_000}},
         {"speech_event_type": "SPEECH_ACTIVITY_END", name: {"seconds": 2, "nanos": 0}},
     ]
+
+
+@pytest.mark.parametrize("kind", [GoogleV1Call, GoogleV2Call])
+def test_nobody_speaks(kind: type[SpeechCall]) -> None:
+    """The next audio ends the session, at its start or after speech, and what was said before still comes."""
+    limits = {"speech_start_timeout": "3s", "speech_end_timeout": "1.500s"}
+    client = call(kind, enable_voice_activity_events=True, voice_activity_timeout=limits)
+    assert (told(client, Acknowledgement(2900)), list(client.receive(b"more"))) == ([], [b"more"])
+    begin, end = Speech(SpeechState.START, 2950), Speech(SpeechState.END, 4000)
+    assert len(told(client, begin, Acknowledgement(9000), end, Acknowledgement(5400))) == 2
+    events = told(client, Acknowledgement(5500), Acknowledgement(6000))
+    if kind is GoogleV1Call:
+        time = {"seconds": 5, "nanos": 500_000_000}
+        assert events == [{"speech_event_type": "SPEECH_ACTIVITY_TIMEOUT", "speech_event_time": time}]
+    else:
+        assert events == []
+    assert [*client.receive(b"more"), *client.receive(b"more")] == [STOP]
+    assert told(client, FINAL)[0]["results"][0]["is_final"]
+    client = call(kind, voice_activity_timeout=limits)
+    assert json.loads(str(next(iter(client.greet()))))["speech"] is True
+    assert told(client, Acknowledgement(3000)) == []  # the client did not ask for events
+    assert list(client.receive(b"more")) == [STOP]
+
+
+def test_somebody_may_be_silent_for_ever() -> None:
+    """A timeout that is not set, or not positive, is none."""
+    for limits in ({}, {"speech_start_timeout": "0s"}, {"speech_end_timeout": "-1s"}):
+        client = call(GoogleV1Call, voice_activity_timeout=limits)
+        assert json.loads(str(next(iter(client.greet()))))["speech"] is False
+        assert (told(client, Acknowledgement(600_000)), list(client.receive(b"more"))) == ([], [b"more"])
 
 
 def test_a_single_utterance() -> None:
