@@ -114,6 +114,13 @@ class Version:
             "before": "".join(part.alternatives[0].transcript for each in waited for part in each.results),
             "recorded": "".join(result.alternatives[0].transcript for result in whole.results),
         }
+        if not self.two:
+            operation = self.client.long_running_recognize(
+                config=config, audio=self.speech.RecognitionAudio(content=recording.read_bytes())
+            )
+            later = operation.result(timeout=60)
+            told["later"] = "".join(result.alternatives[0].transcript for result in later.results)
+            told["progress"] = operation.metadata.progress_percent
         try:
             self.recorded(b"RIFF, and nothing else", self.automatic())
         except GoogleAPICallError as error:

@@ -74,6 +74,7 @@ def check_google(told: Any) -> None:
         assert version["waited"][4:] == (["SPEECH_ACTIVITY_TIMEOUT"] if name == "v1" else [])
         assert version["before"] == "hello world goodbye"
         assert version["refusal"][0] == "INVALID_ARGUMENT"
+    assert (told["v1"]["later"], told["v1"]["progress"]) == ("hello world goodbye", 100)
 
 
 def test_riva(called: ExactService, talk: Path) -> None:

@@ -68,9 +68,11 @@ class Call:
         assert isinstance(audio, bytes)
         return audio
 
-    def complete(self) -> None:
-        """Note that no other request follows: the whole recording is there."""
+    def complete(self, audio: bytes = b"") -> None:
+        """Note that no other request follows: the whole recording is there. `audio`: what was not taken of it."""
         self._complete = True
+        if audio:
+            self._messages.append(audio)
         self._messages.append(END)
 
     def leave(self) -> None:
@@ -85,6 +87,11 @@ class Call:
         """
         if self._writing is not None:
             await asyncio.wait({self._writing})
+
+    async def answer(self, data: bytes) -> None:
+        """Send a response that is written already, and end the call."""
+        await self._send(data, SEND_LIMIT_S)
+        self.close()
 
     # For its dialect: websocket.py explains each member
 
@@ -123,14 +130,7 @@ class Call:
     async def say(self, message: str, deadline: float | None = None) -> None:
         """Send one response, and wait until there is room for another. Raise NotRead or ConnectionEnded otherwise."""
         limit_s = SEND_LIMIT_S if deadline is None else deadline - asyncio.get_running_loop().time()
-        if self._over.done():
-            raise ConnectionEnded
-        self._writing = asyncio.ensure_future(self._context.write(self._codec.write(message)))
-        try:
-            await self._unless_over(self._writing, max(0.0, limit_s))
-        except asyncio.TimeoutError:
-            self._stalled = True
-            raise NotRead(SEND_LIMIT_S) from None
+        await self._send(self._codec.write(message), limit_s)
 
     def interrupt(self) -> None:
         """Do nothing: no other connection takes the place of a call."""
@@ -166,6 +166,16 @@ class Call:
             await asyncio.wait({self._over}, timeout=seconds)
 
     # Inside
+
+    async def _send(self, data: bytes, limit_s: float) -> None:
+        if self._over.done():
+            raise ConnectionEnded
+        self._writing = asyncio.ensure_future(self._context.write(data))
+        try:
+            await self._unless_over(self._writing, max(0.0, limit_s))
+        except asyncio.TimeoutError:
+            self._stalled = True
+            raise NotRead(SEND_LIMIT_S) from None
 
     async def _read(self) -> tuple[JsonObject, bytes] | None:
         """Wait for the next request; None after the last one."""

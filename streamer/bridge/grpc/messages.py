@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf import (  # type: ignore[import-untyped]
+    any_pb2,
     descriptor_pb2,
     descriptor_pool,
     duration_pb2,
+    empty_pb2,
     json_format,
     message_factory,
+    timestamp_pb2,
     wrappers_pb2,
 )
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -29,6 +32,10 @@ Messages = Mapping[str, str]
 _MAP: Final = "map"  # from strings to strings
 _DURATION: Final = "google.protobuf.Duration"
 _TRUTH: Final = "google.protobuf.BoolValue"
+_TIME: Final = "google.protobuf.Timestamp"
+_ANY: Final = "google.protobuf.Any"
+EMPTY: Final = "google.protobuf.Empty"
+OPERATION: Final = "google.longrunning.Operation"
 _TIMEOUTS: Final = f"speech_start_timeout 1 {_DURATION}, speech_end_timeout 2 {_DURATION}"
 
 _RIVA: Final[Messages] = {
@@ -83,6 +90,9 @@ _GOOGLE_V1: Final[Messages] = {
     "WordInfo": f"start_time 1 {_DURATION}, end_time 2 {_DURATION}, word 3 string, confidence 4 float, "
     "speaker_tag 5 int32, speaker_label 6 string",
     "RecognizeRequest": "config 1 RecognitionConfig, audio 2 RecognitionAudio",
+    "LongRunningRecognizeRequest": "config 1 RecognitionConfig, audio 2 RecognitionAudio",
+    "LongRunningRecognizeResponse": "results 2 *SpeechRecognitionResult",
+    "LongRunningRecognizeMetadata": f"progress_percent 1 int32, start_time 2 {_TIME}, last_update_time 3 {_TIME}",
     "RecognitionAudio": "content 1 bytes, uri 2 string",
     "RecognizeResponse": "results 2 *SpeechRecognitionResult",
     "SpeechRecognitionResult": "alternatives 1 *SpeechRecognitionAlternative, channel_tag 2 int32, "
@@ -118,11 +128,21 @@ _GOOGLE_V2: Final[Messages] = {
     "WordInfo": f"start_offset 1 {_DURATION}, end_offset 2 {_DURATION}, word 3 string, confidence 4 float, "
     "speaker_label 6 string",
     "RecognizeRequest": "recognizer 3 string, config 1 RecognitionConfig, content 5 bytes, uri 6 string",
+    "BatchRecognizeRequest": "recognizer 1 string, config 4 RecognitionConfig",
     "RecognizeResponse": "results 3 *SpeechRecognitionResult",
     "SpeechRecognitionResult": "alternatives 1 *SpeechRecognitionAlternative, channel_tag 2 int32, "
     f"result_end_offset 4 {_DURATION}, language_code 5 string",
 }
+_OPERATIONS: Final[Messages] = {
+    "Operation": f"name 1 string, metadata 2 {_ANY}, done 3 bool, error 4 google.rpc.Status, response 5 {_ANY}",
+    "GetOperationRequest": "name 1 string",
+    "CancelOperationRequest": "name 1 string",
+    "DeleteOperationRequest": "name 1 string",
+}
+# A package stands behind those that its messages need.
 PACKAGES: Final[Mapping[str, Messages]] = {
+    "google.rpc": {"Status": "code 1 int32, message 2 string"},
+    "google.longrunning": _OPERATIONS,
     "nvidia.riva": _RIVA_SHARED,
     "nvidia.riva.asr": _RIVA,
     "google.cloud.speech.v1": _GOOGLE_V1,
@@ -163,6 +183,10 @@ class Method:
 
 _STREAMING: Final = ("StreamingRecognize", "StreamingRecognizeRequest", "StreamingRecognizeResponse", True)
 _RECORDED: Final = ("Recognize", "RecognizeRequest", "RecognizeResponse", False)
+LONG: Final = "LongRunningRecognize"
+BATCH: Final = "BatchRecognize"
+OPERATIONS: Final = "google.longrunning.Operations"
+GET, CANCEL, DELETE = "GetOperation", "CancelOperation", "DeleteOperation"
 CONFIGURATION: Final = "GetRivaSpeechRecognitionConfig"
 # The methods of each service, by its whole name.
 SERVICES: Final[Mapping[str, tuple[Method, ...]]] = {
@@ -174,8 +198,18 @@ SERVICES: Final[Mapping[str, tuple[Method, ...]]] = {
     "google.cloud.speech.v1.Speech": (
         Method(*_STREAMING, ("audio_content",)),
         Method(*_RECORDED, ("audio", "content")),
+        Method(LONG, "LongRunningRecognizeRequest", OPERATION, audio=("audio", "content")),
     ),
-    "google.cloud.speech.v2.Speech": (Method(*_STREAMING, ("audio",)), Method(*_RECORDED, ("content",))),
+    "google.cloud.speech.v2.Speech": (
+        Method(*_STREAMING, ("audio",)),
+        Method(*_RECORDED, ("content",)),
+        Method(BATCH, "BatchRecognizeRequest", OPERATION),
+    ),
+    OPERATIONS: (
+        Method(GET, "GetOperationRequest", OPERATION),
+        Method(CANCEL, "CancelOperationRequest", EMPTY),
+        Method(DELETE, "DeleteOperationRequest", EMPTY),
+    ),
 }
 
 
@@ -188,8 +222,8 @@ class Codec:
 
     def __init__(self, service: str, method: Method) -> None:
         package = service.rpartition(".")[0]
-        self._request = message_class(f"{package}.{method.request}")
-        self._response = message_class(f"{package}.{method.response}")
+        self._request = message_class(_full_name(package, method.request))
+        self._response = message_class(_full_name(package, method.response))
         self._audio = method.audio
 
     def read(self, data: bytes) -> tuple[JsonObject, bytes]:
@@ -222,6 +256,15 @@ def message_class(name: str) -> Any:
 
 # How the descriptors are made.
 
+_SHARED: Final = (any_pb2, duration_pb2, empty_pb2, timestamp_pb2, wrappers_pb2)
+# The packages whose messages others use, by their whole names.
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "google.longrunning": ("google.rpc",),
+    "nvidia.riva.asr": ("nvidia.riva",),
+    "google.cloud.speech.v1": ("google.longrunning",),
+    "google.cloud.speech.v2": ("google.longrunning",),
+}
+_WHOLE_NAMES: Final = ("google.protobuf.", "google.rpc.", "google.longrunning.", "nvidia.riva.")
 _TYPES: Final = {
     "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
     "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
@@ -231,6 +274,11 @@ _TYPES: Final = {
 }
 
 
+def _full_name(package: str, kind: str) -> str:
+    """Return the whole name of a message that a package names."""
+    return kind if kind.startswith(_WHOLE_NAMES) else f"{package}.{kind}"
+
+
 def file_of(package: str) -> str:
     """Return the name of the file that describes a package."""
     return f"streamer/{package.replace('.', '/')}.proto"
@@ -238,9 +286,8 @@ def file_of(package: str) -> str:
 
 def _file(package: str, messages: Messages) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(name=file_of(package), package=package, syntax="proto3")
-    file.dependency.extend([duration_pb2.DESCRIPTOR.name, wrappers_pb2.DESCRIPTOR.name])
-    if package.startswith("nvidia.riva."):
-        file.dependency.append(file_of("nvidia.riva"))
+    file.dependency.extend(each.DESCRIPTOR.name for each in _SHARED)
+    file.dependency.extend(map(file_of, _NEEDED.get(package, ())))
     made: dict[str, descriptor_pb2.DescriptorProto] = {}
     for name, fields in messages.items():
         outer, _, inner = name.rpartition(".")
@@ -258,8 +305,8 @@ def _file(package: str, messages: Messages) -> descriptor_pb2.FileDescriptorProt
             for method in methods:
                 described.method.add(
                     name=method.name,
-                    input_type=f".{package}.{method.request}",
-                    output_type=f".{package}.{method.response}",
+                    input_type=f".{_full_name(package, method.request)}",
+                    output_type=f".{_full_name(package, method.response)}",
                     client_streaming=method.streams,
                     server_streaming=method.streams,
                 )
@@ -282,7 +329,7 @@ def _add_field(
     if kind in _TYPES:
         field.type = _TYPES[kind]
         return
-    full_name = kind if kind.startswith(("google.protobuf.", "nvidia.riva.")) else f"{package}.{kind}"
+    full_name = _full_name(package, kind)
     field.type = field.TYPE_ENUM if full_name in ENUMS else field.TYPE_MESSAGE
     field.type_name = f".{full_name}"
 
@@ -297,7 +344,7 @@ def _fill(enum: descriptor_pb2.EnumDescriptorProto, values: str) -> None:
 
 def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
-    for shared in (duration_pb2, wrappers_pb2):
+    for shared in _SHARED:
         pool.AddSerializedFile(shared.DESCRIPTOR.serialized_pb)
     for package, messages in PACKAGES.items():
         pool.AddSerializedFile(_file(package, messages).SerializeToString())

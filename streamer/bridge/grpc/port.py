@@ -18,16 +18,30 @@ import grpc  # type: ignore[import-untyped]
 
 from streamer.base.codes import ErrorCode
 from streamer.bridge.access.certificate import Certificate
-from streamer.bridge.access.quotas import Denied
+from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.dialects.dialects import Dialects
 from streamer.bridge.grpc.call import Call
-from streamer.bridge.grpc.messages import CONFIGURATION, POOL, SERVICES, Codec, Method
+from streamer.bridge.grpc.messages import (
+    BATCH,
+    CANCEL,
+    CONFIGURATION,
+    DELETE,
+    GET,
+    LONG,
+    OPERATIONS,
+    POOL,
+    SERVICES,
+    Codec,
+    Method,
+)
+from streamer.bridge.grpc.operations import Operation, Operations
 from streamer.bridge.http.request import Headers, Request
 from streamer.bridge.http.websocket import ConnectionEnded
 from streamer.bridge.session.endings import shutting_down
 from streamer.bridge.telemetry.logs import Failures, Log
 from streamer.bridge.upstreams.admission import Models, Refused
+from streamer.wire.dialects.dialect import Dialect
 from streamer.wire.dialects.grpc_speech import CALLS, Status, riva_models, status_of
 from streamer.wire.errors import WireError, bad
 from streamer.wire.native import encode
@@ -42,6 +56,10 @@ _IDLE_MS: Final = 300_000  # of a connection without a call
 _ALIVE_EVERY_MS: Final = 60_000  # whether the client of a silent connection is still there
 _HEALTH_EVERY_S: Final = 1.0
 _WITHOUT_HEALTH: Final = "gRPC has neither health nor reflection: pip install 'streamer-asr[grpc]' adds both"
+_FAULT: Final = "The service failed; its operator can find the reason in its log."
+_LONG_RESPONSES: Final = Codec(
+    "google.cloud.speech.v1.Speech", Method(LONG, "LongRunningRecognizeRequest", "LongRunningRecognizeResponse")
+)
 _KINDS: Final = {kind.path: kind for kind in CALLS}
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -61,6 +79,7 @@ class GrpcPort:
         self._server: Any = None
         self._calls: set[Call] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._operations = Operations()
 
     async def open(self, host: str, port: int, *, shared: bool = False) -> int:
         """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible.
@@ -134,7 +153,7 @@ class GrpcPort:
             call.close(status_of(refused.code), refused.message)
         except Exception as failure:
             self._failures.report("a call failed", failure)
-            call.close(Status.INTERNAL, "The service failed; its operator can find the reason in its log.")
+            call.close(Status.INTERNAL, _FAULT)
         finally:
             call.leave()
             self._calls.discard(call)
@@ -150,6 +169,12 @@ class GrpcPort:
             await call.say(encode(riva_models(self._models.languages)))
             call.close()
             return
+        if service == OPERATIONS:
+            await self._answer(method, call, request)
+            return
+        if method.name == BATCH:
+            self._policy.access.admit(request)
+            raise bad(ErrorCode.UNSUPPORTED, "The service fetches no recordings: send each as 'content' of Recognize.")
         kind = _KINDS[service]
         admittance = self._dialects.enter(request, kind.protocol)
         try:
@@ -172,10 +197,58 @@ class GrpcPort:
             return
         if not method.streams:
             call.complete()
+        operation = None
+        if method.name == LONG:
+            try:
+                operation = self._operations.begin(admittance.caller)
+            except Refused as refused:
+                admittance.leave()
+                self._dialects.count(refused.code, kind.protocol, admittance.caller.key)
+                raise
         make = partial(kind, opening, beginning, recorded=not method.streams)
-        dialect = self._dialects.prepare(make, admittance, kind.protocol)
+        try:
+            dialect = self._dialects.prepare(make, admittance, kind.protocol)
+        except BaseException:
+            if operation is not None:
+                self._operations.delete(operation)
+            raise
+        if operation is not None:
+            self._begin(self._work(operation, dialect, admittance, beginning))
+            await call.answer(operation.describe())
+            return
         call.in_session = True
         await self._dialects.serve(dialect, admittance, call)
+
+    async def _work(self, operation: Operation, dialect: Dialect, admittance: Admittance, audio: bytes) -> None:
+        """Recognise a recording whose client does not wait."""
+        call = operation.call = Call(operation, _LONG_RESPONSES)
+        call.in_session = True
+        call.complete(audio)
+        self._calls.add(call)
+        try:
+            with suppress(ConnectionEnded):
+                await self._dialects.serve(dialect, admittance, call)
+        except Exception as failure:
+            self._failures.report("an operation failed", failure)
+            call.close(Status.INTERNAL, _FAULT)
+        finally:
+            call.leave()
+            self._calls.discard(call)
+            self._operations.end(operation, *(call.ending or (Status.UNAVAILABLE, "The operation was ended.")))
+
+    async def _answer(self, method: Method, call: Call, request: Request) -> None:
+        """Answer a request about an operation."""
+        caller = self._policy.access.admit(request)
+        fields = await call.first(self._policy.handshake_s)
+        operation = self._operations.find(str(fields.get("name", "")), caller)
+        if method.name == GET:
+            await call.answer(operation.describe())
+            return
+        if method.name == CANCEL:
+            self._operations.cancel(operation)
+        elif method.name == DELETE:
+            self._operations.delete(operation)
+        await call.answer(b"")
 
     def _begin(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)

@@ -34,7 +34,9 @@ class Status(IntEnum):
     """The numbers with which a call may end."""
 
     OK = 0
+    CANCELLED = 1
     INVALID_ARGUMENT = 3
+    NOT_FOUND = 5
     PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     ABORTED = 10
@@ -55,6 +57,7 @@ _STATUSES: Final[Mapping[ErrorCode, Status]] = {
     ErrorCode.AUDIO_USED_UP: Status.RESOURCE_EXHAUSTED,
     ErrorCode.HOTWORDS_USED_UP: Status.RESOURCE_EXHAUSTED,
     ErrorCode.TOO_FAST: Status.RESOURCE_EXHAUSTED,
+    ErrorCode.NOT_FOUND: Status.NOT_FOUND,
     ErrorCode.IDLE: Status.OUT_OF_RANGE,
     ErrorCode.NO_START: Status.OUT_OF_RANGE,
     ErrorCode.NOT_READY: Status.UNAVAILABLE,

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import grpc
 
-from streamer.bridge.grpc.messages import message_class
+from streamer.bridge.grpc.messages import OPERATIONS, message_class
+from streamer.bridge.grpc.messages import SERVICES as METHODS
 from streamer.testing.exact_speech import Audio
 from tests.bridge.service_client import PATIENCE_S
 
@@ -29,7 +30,7 @@ def linear(service: str) -> dict[str, Any]:
     return dict(LINEAR_V2 if service == V2 else LINEAR)
 
 
-def message(service: str, name: str, **fields: Any) -> Any:
+def message(service: str, name: str, /, **fields: Any) -> Any:
     """Make a message of the package of a service."""
     return message_class(f"{service.rpartition('.')[0]}.{name}")(**fields)
 
@@ -92,14 +93,33 @@ class Client:
 
     def unary(self, service: str, method: str, request: Any, metadata: Metadata = ()) -> Any:
         """Call a method without streams."""
-        answer = {"Recognize": "RecognizeResponse"}.get(method, "RivaSpeechRecognitionConfigResponse")
         package = service.rpartition(".")[0]
+        answer = next(each.response for each in METHODS[service] if each.name == method)
+        answer = answer if answer.startswith("google.") else f"{package}.{answer}"
         call = self.channel.unary_unary(
             f"/{service}/{method}",
             request_serializer=lambda each: each.SerializeToString(),
-            response_deserializer=message_class(f"{package}.{answer}").FromString,
+            response_deserializer=message_class(answer).FromString,
         )
         return call(request, metadata=metadata, timeout=PATIENCE_S)
+
+    def begin(self, audio: bytes, metadata: Metadata = ()) -> Any:
+        """Have a recording recognised without waiting for it. Returns the operation."""
+        request = message(V1, "LongRunningRecognizeRequest", config=LINEAR, audio={"content": audio})
+        return self.unary(V1, "LongRunningRecognize", request, metadata)
+
+    def ask(self, name: str, method: str = "GetOperation", metadata: Metadata = ()) -> Any:
+        """Ask for an operation."""
+        return self.unary(OPERATIONS, method, message(OPERATIONS, f"{method}Request", name=name), metadata)
+
+    def result(self, name: str, metadata: Metadata = ()) -> Any:
+        """Wait for the end of an operation. Returns it."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if (operation := self.ask(name, metadata=metadata)).done:
+                return operation
+            time.sleep(0.05)
+        raise AssertionError("the operation did not end")
 
     def recognise(self, service: str, audio: bytes, config: Any = None) -> Any:
         """Recognise a recording. Returns the response."""

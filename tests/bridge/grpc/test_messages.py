@@ -49,8 +49,9 @@ def test_a_response() -> None:
 def test_each_wish_is_a_field() -> None:
     """What the reference shows can be asked for."""
     names = {package: " ".join(messages.values()).split() for package, messages in PACKAGES.items()}
+    packages = [service.rpartition(".")[0] for service in (RIVA, V1, V2)]
     for field in FIELDS:
-        for package, name in zip(list(PACKAGES)[1:], field[:3], strict=True):
+        for package, name in zip(packages, field[:3], strict=True):
             assert not name or name in names[package], (package, name)
 
 

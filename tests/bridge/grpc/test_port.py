@@ -279,7 +279,7 @@ def test_recordings_that_cannot_be_served(client: Client) -> None:
 
 def test_an_unknown_method(client: Client) -> None:
     """What is not served is UNIMPLEMENTED."""
-    call = client.channel.unary_unary(f"/{V1}/LongRunningRecognize")
+    call = client.channel.unary_unary(f"/{V1}/RecognizeLater")
     with pytest.raises(grpc.RpcError) as error:
         call(b"", timeout=PATIENCE_S)
     assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
