@@ -42,6 +42,8 @@ from workshop.graphs.exact_icefall import (
     make_ctc_folder,
     make_lstm_folder,
     make_transducer_folder,
+    make_whole_icefall_ctc_folder,
+    make_whole_icefall_folder,
     make_zipformer_folder,
     random_phrases,
 )
@@ -80,6 +82,8 @@ WINDOWS: dict[str, Make] = {
         make_whole_folder, normalised=True, sizes=SIZES
     ),
     "Whole-utterance NeMo transducer with durations": partial(make_whole_folder, durations=5),
+    "Whole-utterance icefall with CTC": make_whole_icefall_ctc_folder,
+    "Whole-utterance icefall transducer": make_whole_icefall_folder,
 }
 BEAMS: dict[str, Make] = {
     "Zipformer-2 transducer": partial(make_transducer_folder, exact=False),

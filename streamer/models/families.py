@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamer.models.icefall import CONFORMER, LSTM, ZIPFORMER, ZIPFORMER2
+from streamer.models.icefall import CONFORMER, LSTM, WHOLE_ICEFALL, ZIPFORMER, ZIPFORMER2
 from streamer.models.layout import (
     FRAME_MS,
     Architecture,
@@ -59,6 +59,7 @@ T_ONE = EncoderFamily(
     transducer=None,
 )
 ENCODERS: Final[tuple[EncoderFamily, ...]] = (
+    WHOLE_ICEFALL,  # first, because it has the types of others
     ZIPFORMER2,
     ZIPFORMER,
     LSTM,

@@ -1,10 +1,15 @@
-"""The encoders that icefall trains: Zipformer, Zipformer-2, Conformer and LSTM, from the metadata of their exports."""
+"""The encoders that icefall trains: Zipformer, Zipformer-2, Conformer and LSTM, from the metadata of their exports.
+
+Those without states hear whole utterances, so they are computed by windows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from streamer.models.layout import (
+    FRAME_MS,
     Architecture,
     EncoderFamily,
     EncoderLayout,
@@ -13,10 +18,12 @@ from streamer.models.layout import (
     Metadata,
     SearchKind,
     StateShape,
+    Surroundings,
     check_port,
     check_window,
     matching_states,
     transducer_of,
+    window_frames,
 )
 from streamer.models.onnx_file import ElementType, GraphFile, Port
 
@@ -167,3 +174,52 @@ ZIPFORMER2 = EncoderFamily(
     ctc=True,
     transducer=transducer_of,
 )
+
+
+# Models that hear whole utterances: Zipformer, Zipformer-2 and Conformer, exported without states.
+
+_WHOLE_CTC: Final = "zipformer2_ctc"
+_WHOLE_TRANSDUCERS: Final = ("zipformer2", "zipformer", "conformer")
+_STREAMING: Final = ("T", "decode_chunk_len")  # the metadata of an export with states
+_LEAST_AHEAD: Final = 8  # feature frames that the last frame of a step reads after it
+_PORTS: Final = 2  # features and frames, and how many there are of each
+
+
+def _is_whole(metadata: Mapping[str, str]) -> bool:
+    kind = metadata.get("model_type")
+    return kind == _WHOLE_CTC or (kind in _WHOLE_TRANSDUCERS and not any(key in metadata for key in _STREAMING))
+
+
+def _whole_layout(graph: GraphFile, search: SearchKind) -> EncoderLayout:
+    """Return the layout of this encoder or CTC model. Raise LayoutError if its graph and its metadata differ.
+
+    The first layers see what follows a window, whatever the graph knows of its length. So no window is padded.
+    """
+    with_ctc = graph.metadata["model_type"] == _WHOLE_CTC
+    if with_ctc is not (search is SearchKind.CTC):
+        kind = "a model with CTC, and no encoder" if with_ctc else "the encoder of a transducer, and no model with CTC"
+        raise LayoutError(f"is {kind}")
+    if graph.metadata.get("feature", "") not in ("", "fbank"):
+        raise LayoutError(f"needs {graph.metadata['feature'][:80]!r} features, which Streamer does not compute")
+    if len(graph.inputs) != _PORTS or not graph.outputs:
+        ports = f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+        raise LayoutError(f"has {ports}, not those of an export for whole utterances")
+    left, step, right = window_frames(graph.path.parent, SUBSAMPLING)
+    if right < _LEAST_AHEAD:
+        raise LayoutError(f"needs at least {_LEAST_AHEAD * FRAME_MS} ms after a step, not {right * FRAME_MS}")
+    window = left + step + right
+    check_window(window, MELS)
+    features, length = graph.inputs
+    check_port(features, ElementType.FLOAT, (1, window, MELS), 0)
+    check_port(length, ElementType.INT64, (1,), 0)
+    result = graph.outputs[0]
+    check_port(result, ElementType.FLOAT, (1, None, None), 0)
+    units = result.shape[2] if result.shape else None
+    units = units if isinstance(units, int) else None
+    around = Surroundings(left, right, alone=True)
+    given = ((length, Given.WINDOW),)
+    frames = step // SUBSAMPLING
+    return EncoderLayout(window, step, MELS, frames, units, result.name, (), given=given, surroundings=around)
+
+
+WHOLE_ICEFALL = EncoderFamily(Architecture.WHOLE_ICEFALL, _is_whole, _whole_layout, ctc=True, transducer=transducer_of)

@@ -69,12 +69,14 @@ class StatePort:
 class Surroundings:
     """The audio around a step that is computed with it, in feature frames: `left` again, and `right` ahead of its step.
 
-    If the features are `normalised`, each of their numbers has the mean 0 and the deviation 1 within a window.
+    If the features are `normalised`, each of their numbers has the mean 0 and the deviation 1 within a window. If
+    windows are `alone`, each is computed by itself, because what follows its end would change its last frames.
     """
 
     left: int
     right: int
-    normalised: bool
+    normalised: bool = False
+    alone: bool = False
 
 
 StateShape = tuple[ElementType, tuple[int, ...], int]
@@ -258,6 +260,19 @@ def window_times(folder: Path) -> WindowTimes:
     return WindowTimes(**values)
 
 
+def window_frames(folder: Path, subsampling: int) -> tuple[int, int, int]:
+    """Return the feature frames before a step, in it, and after it, which make whole frames of the output.
+
+    Raise LayoutError if the folder has a file with windows that cannot be used.
+    """
+    times = window_times(folder)
+    left, step, right = (
+        round(seconds * 1000 / FRAME_MS / subsampling) * subsampling
+        for seconds in (times.left, times.step, times.right)
+    )
+    return left, max(step, subsampling), right
+
+
 def _is_time(value: object) -> bool:
     return type(value) in (int, float) and 0 <= cast(float, value) * 1000 <= LONGEST_WINDOW * FRAME_MS
 
@@ -393,6 +408,7 @@ class Architecture(Enum):
     FASTCONFORMER = "FastConformer"
     MOONSHINE = "Moonshine"
     WHOLE_NEMO = "Whole-utterance NeMo"  # without caches, such as Parakeet
+    WHOLE_ICEFALL = "Whole-utterance icefall"  # the same: Zipformer, Zipformer-2 and Conformer
 
 
 class SearchKind(Enum):

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from streamer.models.layout import (
-    FRAME_MS,
     LONGEST_WINDOW,
     WINDOW_FILE,
     Architecture,
@@ -30,7 +29,7 @@ from streamer.models.layout import (
     check_window,
     languages_of,
     matching_states,
-    window_times,
+    window_frames,
 )
 from streamer.models.onnx_file import ElementType, GraphFile, Port, whole_number
 
@@ -243,15 +242,9 @@ def _window(graph: GraphFile, subsampling: int) -> tuple[int, int, int]:
             named = ", ".join(_SIZES)
             raise LayoutError(f"does not have as {named} numbers of feature frames that make whole frames")
     else:
-        times = window_times(folder)
-        sizes = [_whole_frames(seconds, subsampling) for seconds in (times.left, times.step, times.right)]
+        return window_frames(folder, subsampling)
     left, step, right = (size or 0 for size in sizes)
-    return left, max(step, subsampling), right
-
-
-def _whole_frames(seconds: float, subsampling: int) -> int:
-    """Return the number of feature frames in about this time that make whole frames of the output."""
-    return round(seconds * 1000 / FRAME_MS / subsampling) * subsampling
+    return left, step, right
 
 
 WHOLE_NEMO = EncoderFamily(

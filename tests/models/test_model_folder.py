@@ -9,7 +9,16 @@ import onnx
 import pytest
 from onnx import helper
 
-from streamer.models.layout import Architecture, ContextTransducer, Family, Features, Given, SearchKind
+from streamer.models.layout import (
+    WINDOW_FILE,
+    Architecture,
+    ContextTransducer,
+    Family,
+    Features,
+    Given,
+    SearchKind,
+    Surroundings,
+)
 from streamer.models.model_folder import ModelFolderError, read_model_folder
 from streamer.models.onnx_file import ElementType
 from workshop.graphs.exact_icefall import (
@@ -18,6 +27,8 @@ from workshop.graphs.exact_icefall import (
     make_ctc_folder,
     make_lstm_folder,
     make_transducer_folder,
+    make_whole_icefall_ctc_folder,
+    make_whole_icefall_folder,
     make_zipformer_folder,
 )
 from workshop.graphs.exact_nemo import make_t_one_folder
@@ -96,6 +107,59 @@ def _with_metadata(folder: Path, name: str, **values: str | None) -> None:
 
 def _kind(kind: str | None) -> Callable[[Path], None]:
     return lambda folder: _with_metadata(folder, ENCODER, model_type=kind)
+
+
+@pytest.mark.parametrize("kind", ["zipformer2", "zipformer", "conformer"])
+def test_a_transducer_for_whole_utterances(kind: str, tmp_path: Path) -> None:
+    """Without states, it is computed by windows, each by itself; its search is that of the same family with states."""
+    public = read_model_folder(make_whole_icefall_folder(tmp_path, kind=kind))
+    assert public.family == Family(Architecture.WHOLE_ICEFALL, SearchKind.TRANSDUCER)
+    layout = public.layout
+    assert (layout.window, layout.step, layout.frames, layout.times_computed) == (784, 112, 28, 7)
+    assert layout.surroundings == Surroundings(560, 112, alone=True)
+    assert layout.given == ((public.encoder.inputs[1], Given.WINDOW),)
+    assert isinstance(public.transducer, ContextTransducer)
+    assert "so it computes each moment 7 times" in public.costs[0]
+    (tmp_path / WINDOW_FILE).write_text('{"left": 2, "step": 0.5, "right": 0.1}')
+    assert read_model_folder(tmp_path).layout.surroundings == Surroundings(200, 8, alone=True)
+
+
+def test_ctc_for_whole_utterances(tmp_path: Path) -> None:
+    """The type in the metadata says that a single graph has CTC."""
+    public = read_model_folder(make_whole_icefall_ctc_folder(tmp_path))
+    assert public.family.title == "Whole-utterance icefall with CTC"
+    assert (public.layout.units, public.tokens, public.blank) == (len(TOKENS), TOKENS, 0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_kind("zipformer2_ctc"), r"encoder.*onnx is a model with CTC, and no encoder"),
+        (lambda folder: _with_metadata(folder, ENCODER, feature="whisper"), r"needs 'whisper' features"),
+        (lambda folder: _with_metadata(folder, ENCODER, T="45"), r"has no decode_chunk_len|has no num_encoder_layers"),
+        (lambda folder: (folder / WINDOW_FILE).write_text('{"right": 0}'), r"needs at least 80 ms after a step, not 0"),
+        (lambda folder: (folder / DECODER).unlink(), r"is not complete: it has no decoder"),
+        (lambda folder: _without_lengths(folder), r"has 1 inputs and 2 outputs, not those of an export for whole"),
+        (lambda folder: _as_ctc(folder), r"is the encoder of a transducer, and no model with CTC"),
+    ],
+)
+def test_whole_utterances_that_cannot_be_used(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
+    """A sentence says what is wrong with such a folder."""
+    damage(make_whole_icefall_folder(tmp_path))
+    with pytest.raises(ModelFolderError, match=said):
+        read_model_folder(tmp_path)
+
+
+def _without_lengths(folder: Path) -> None:
+    model = onnx.load(str(folder / ENCODER))
+    del model.graph.input[1]
+    onnx.save(model, str(folder / ENCODER))
+
+
+def _as_ctc(folder: Path) -> None:
+    (folder / ENCODER).rename(folder / MODEL)
+    for path in (folder / DECODER, folder / "joiner-epoch-1-avg-1.onnx"):
+        path.unlink()
 
 
 @pytest.mark.parametrize(("name", "what"), [(ENCODER, "stream"), ("joiner-epoch-1-avg-1.onnx", "token")])

@@ -83,6 +83,10 @@ def make_transducer(folder: Path, encoder: ExactEncoder, seed: int, batch: Batch
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, encoder, batch)
     _save(builder, folder / "encoder-epoch-1-avg-1.onnx", ("encoder_out", frames, JOINED), states, encoder, batch)
+    return _make_predictor_and_joiner(folder, seed, batch, exact=exact)
+
+
+def _make_predictor_and_joiner(folder: Path, seed: int, batch: Batch, *, exact: bool) -> Path:
     predictor = GraphBuilder(seed + 1)
     tokens = predictor.input("y", (batch, CONTEXT), TensorProto.INT64)
     nothing = predictor.constant(0, np.int64)
@@ -451,3 +455,58 @@ def _states(chunk: int) -> list[State]:
             ]
             layer += 1
     return [*states, State("embed_states", (1, *_EMBEDDED), 0), State("processed_lens", (1,), 0, grows=chunk // 2)]
+
+
+# Makes folders with small models that hear whole utterances. Each frame depends on the whole window, and on its length.
+
+_AFTER: Final = 5  # feature frames after those of a frame that it reads too
+
+
+def make_whole_icefall_ctc_folder(folder: Path, seed: int = 0) -> Path:
+    """Make a folder with a Zipformer-2 with CTC for whole utterances."""
+    builder = GraphBuilder(seed)
+    frames, count = _whole_encoder(builder)
+    builder.output(add_ctc(builder, frames), "log_probs", (BATCH, "frames", len(TOKENS)))
+    builder.output(count, "log_probs_len", (BATCH,), TensorProto.INT64)
+    builder.save(folder / "model.onnx", {"model_type": "zipformer2_ctc", "version": "1", "model_author": "k2-fsa"})
+    write_tokens(folder)
+    return folder
+
+
+def make_whole_icefall_folder(folder: Path, seed: int = 0, *, kind: str = "zipformer2", exact: bool = True) -> Path:
+    """Make a folder with a transducer of this type for whole utterances. `exact` is that of `make_transducer`."""
+    builder = GraphBuilder(seed)
+    frames, count = _whole_encoder(builder)
+    builder.output(frames, "encoder_out", (BATCH, "frames", JOINED))
+    builder.output(count, "encoder_out_lens", (BATCH,), TensorProto.INT64)
+    metadata = {"model_type": kind, "version": "1", "model_author": "k2-fsa"}
+    builder.save(folder / "encoder-epoch-1-avg-1.onnx", metadata)
+    return _make_predictor_and_joiner(folder, seed, BATCH, exact=exact)
+
+
+def _whole_encoder(builder: GraphBuilder) -> tuple[str, str]:
+    """Add an encoder. Returns its frames, as many as a Zipformer has, and their number.
+
+    It sums the whole window without regard to the length that it is given, as the first layers of a Zipformer do.
+    """
+    features = builder.input("x", (BATCH, "time", MELS))
+    length = builder.input("x_lens", (BATCH,), TensorProto.INT64)
+    seven, two, one = (builder.number(number) for number in (7, 2, 1))
+
+    def frames_of(size: str) -> str:
+        halves = builder.node("Div", builder.node("Sub", size, seven), two)
+        return builder.node("Div", builder.node("Add", halves, one), two)
+
+    centred = add_centred(builder, features, _QUIET)
+    size = builder.node("Gather", builder.node("Shape", features), one)
+    used = builder.node("Mul", frames_of(size), builder.number(4))
+    parts = []
+    for begin in (0, _AFTER):
+        end = builder.node("Unsqueeze", builder.node("Add", used, builder.number(begin)), builder.numbers(0))
+        parts.append(builder.node("Slice", centred, builder.numbers(begin), end, builder.numbers(1)))
+    hidden = add_rows(builder, builder.node("Add", *parts), 4, MELS)
+    weighed = builder.node("Mul", hidden, builder.constant(builder.signs(HIDDEN)))
+    total = builder.node("ReduceSum", weighed, builder.numbers(1, 2), keepdims=0)
+    wrong = builder.node("Cast", builder.node("Sub", length, size), to=TensorProto.FLOAT)  # 0 if the length is right
+    total = builder.node("Add", total, wrong)
+    return add_frames(builder, hidden, add_rest(builder, total)), frames_of(length)

@@ -34,6 +34,7 @@ _FRAMES_S: Final = {
 }
 """The length of a frame by which sherpa-onnx computes times. Frames of NeMo with CTC are twice as long in fact."""
 _USUAL_FRAME_S: Final = 0.04
+_WHOLE: Final = (Architecture.WHOLE_NEMO, Architecture.WHOLE_ICEFALL)
 VOCABULARY = "bpe.vocab"
 """The pieces of a model, by which sherpa-onnx divides hotwords into tokens."""
 TELEPHONE_STEP = 2400  # samples
@@ -82,7 +83,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     recogniser = reference_recogniser(folder, request["search"])
     family = read_model_folder(folder).family
-    telephone, whole = (family.architecture is each for each in (Architecture.T_ONE, Architecture.WHOLE_NEMO))
+    telephone, whole = family.architecture is Architecture.T_ONE, family.architecture in _WHOLE
     rate, frame_s = 8_000 if telephone else 16_000, _FRAMES_S.get(family, _USUAL_FRAME_S)
     results = []
     with np.load(path) as segments:
@@ -123,6 +124,8 @@ def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
         return sherpa_onnx.OnlineRecognizer.from_nemo_ctc(model=str(public.encoder.path), **usual)
     if public.family == Family(Architecture.WHOLE_NEMO, SearchKind.CTC):
         return sherpa_onnx.OfflineRecognizer.from_nemo_ctc(model=str(public.encoder.path), **usual)
+    if public.family == Family(Architecture.WHOLE_ICEFALL, SearchKind.CTC):
+        return sherpa_onnx.OfflineRecognizer.from_zipformer_ctc(model=str(public.encoder.path), **usual)
     if public.transducer is None:
         return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(model=str(public.encoder.path), **usual)
     if (folder / VOCABULARY).exists():
@@ -135,6 +138,8 @@ def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
     }
     if public.family.architecture is Architecture.WHOLE_NEMO:
         return sherpa_onnx.OfflineRecognizer.from_transducer(model_type="nemo_transducer", **usual)
+    if public.family.architecture is Architecture.WHOLE_ICEFALL:
+        return sherpa_onnx.OfflineRecognizer.from_transducer(**usual)
     return sherpa_onnx.OnlineRecognizer.from_transducer(**usual)
 
 

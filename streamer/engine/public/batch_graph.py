@@ -48,10 +48,14 @@ class BatchGraph:
 
     In a trial, it must give the same bits as the whole graph. Otherwise the whole graph is computed, and the log says
     so. `placement` is the device that computes; None is the CPU, with all states in the memory of numpy.
+
+    `alone`: each stream is computed by itself, and its inputs may have any length.
     """
 
-    def __init__(self, graph: GraphFile, axes: Axes, trial: Trial, placement: Placement | None = None) -> None:
-        self.placement = placement
+    def __init__(
+        self, graph: GraphFile, axes: Axes, trial: Trial, placement: Placement | None = None, *, alone: bool = False
+    ) -> None:
+        self.placement, self.alone = placement, alone or bool(graph.alone)
         self._graph, self._axes = graph, axes
         self._values: BatchValues | None = None
         self._formulas: dict[str, Value] = {}
@@ -61,7 +65,7 @@ class BatchGraph:
         self._last_step = float("-inf")
         content = graph_content(graph)
         self._session: onnxruntime.InferenceSession | None = self._open(content)
-        if graph.alone:
+        if self.alone:
             trial(self)
             return
         expected = trial(self)
@@ -78,7 +82,7 @@ class BatchGraph:
 
     def sizes(self, streams: Sequence[int]) -> Sequence[int]:
         """Return those of these numbers of streams that the graph may compute at a time."""
-        return [1] if self._graph.alone else streams
+        return [1] if self.alone else streams
 
     @property
     def checked(self) -> set[int]:
@@ -92,7 +96,7 @@ class BatchGraph:
     def parts(self, streams: int) -> list[int]:
         """Return how many streams to compute in each part of a batch with this many streams."""
         self._last_step = time.monotonic()
-        if self._graph.alone:
+        if self.alone:
             return [1] * streams
         if self._values is None or streams in self._checked:
             return [streams]

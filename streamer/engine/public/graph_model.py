@@ -132,8 +132,9 @@ class GraphModel:
         self._features = _features_of(layout)
         self._input = public.encoder.inputs[0].name
         self._twice = layout.frames == 1 and layout.surroundings is None  # whether a stream alone is computed twice
-        self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement)
-        if layout.surroundings is not None and not public.encoder.alone:
+        alone = layout.surroundings is not None and layout.surroundings.alone
+        self._graph = BatchGraph(public.encoder, self._axes(), self._trial, placement, alone=alone)
+        if layout.surroundings is not None and not self._graph.alone:
             self._twice = self._differs_alone()
 
     def prepare_batches(self) -> None:
@@ -238,9 +239,11 @@ class GraphModel:
     def _recomputed(self, windows: Sequence[NDArray[np.int16]], surroundings: Surroundings) -> NDArray[np.float32]:
         """Return the features of these windows, each computed as if there were no other audio.
 
-        The batch has always the same size, so that what a stream gets does not depend on the age of the others.
+        The batch has always the same size, so that what a stream gets does not depend on the age of the others. A
+        window that is computed alone has its own.
         """
-        features = np.zeros((len(windows), self._layout.window, self._layout.mels), np.float32)
+        size = len(windows[0]) // FRAME_SHIFT if surroundings.alone else self._layout.window
+        features = np.zeros((len(windows), size, self._layout.mels), np.float32)
         for length in {len(window) for window in windows}:
             places = [place for place, window in enumerate(windows) if len(window) == length]
             own = np.stack([windows[place] for place in places])

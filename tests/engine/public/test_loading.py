@@ -30,6 +30,8 @@ from workshop.graphs.exact_icefall import (
     make_ctc_folder,
     make_lstm_folder,
     make_transducer_folder,
+    make_whole_icefall_ctc_folder,
+    make_whole_icefall_folder,
     make_zipformer_folder,
 )
 from workshop.graphs.exact_nemo import (
@@ -132,8 +134,12 @@ def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:
 
 
 def _make_short_windows(folder: Path) -> Path:
+    return make_whole_ctc_folder(_with_short_windows(folder))
+
+
+def _with_short_windows(folder: Path) -> Path:
     (folder / WINDOW_FILE).write_text('{"left": 1.6, "step": 0.32, "right": 0.16}')
-    return make_whole_ctc_folder(folder)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,8 @@ def _make_short_windows(folder: Path) -> Path:
         make_t_one_folder,
         _make_short_windows,
         partial(make_whole_folder, durations=5),
+        lambda folder: make_whole_icefall_ctc_folder(_with_short_windows(folder)),
+        lambda folder: make_whole_icefall_folder(_with_short_windows(folder), seed=1),
     ],
 )
 def test_other_families(make: Make, tmp_path: Path) -> None:
@@ -157,10 +165,17 @@ def test_other_families(make: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_windows_of_a_transducer(search: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(make_whole_folder, normalised=True, sizes=SIZES, exact=False),
+        lambda folder: make_whole_icefall_folder(_with_short_windows(folder), exact=False),
+    ],
+    ids=["NeMo", "icefall"],
+)
+def test_windows_of_a_transducer(make: Make, search: str, tmp_path: Path) -> None:
     """Streams of different ages have windows of different lengths, and the same events as each alone."""
-    folder = make_whole_folder(tmp_path, normalised=True, sizes=SIZES, exact=False)
-    recogniser = load_public_model(folder, name="exact", slots=3)
+    recogniser = load_public_model(make(tmp_path), name="exact", slots=3)
     options = replace(OPTIONS, step_ms=recogniser.model.step_ms[0], search=search)
     test_any_company(recogniser, options)
     test_times_of_words(recogniser, options)

@@ -18,6 +18,8 @@ from workshop.graphs.exact_icefall import (
     make_ctc_folder,
     make_lstm_folder,
     make_transducer_folder,
+    make_whole_icefall_ctc_folder,
+    make_whole_icefall_folder,
     make_zipformer_folder,
 )
 from workshop.graphs.exact_nemo import (
@@ -73,6 +75,8 @@ def test_the_beam_with_hotwords(make: Callable[..., Path], tmp_path: Path) -> No
         make_whole_folder,
         partial(make_whole_folder, normalised=True, sizes=SIZES),
         partial(make_whole_folder, durations=5),
+        make_whole_icefall_ctc_folder,
+        make_whole_icefall_folder,
     ],
 )
 def test_each_window_is_a_whole_utterance(make: Callable[[Path], Path], tmp_path: Path) -> None:
