@@ -21,8 +21,9 @@ from streamer.wire.options import Start
 REOPEN_S: Final = 60.0
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 3.0
-# If the recogniser fails on some audio again and again, the client gives up after this many new sessions.
-MOST_RESTARTS: Final = 3
+# If the recogniser fails on some audio again and again, the client gives up after this many new sessions. A session
+# that is lost with its service says nothing about its audio, so it does not count.
+MOST_FAILURES: Final = 3
 
 REFUSED_FOR_NOW: Final = (
     ErrorCode.FULL,
@@ -33,6 +34,7 @@ PASSING: Final = (
     *REFUSED_FOR_NOW,
     ErrorCode.NOT_READY,
     ErrorCode.SHUTTING_DOWN,
+    ErrorCode.NO_START,  # the client always sends it: the way was too slow
     ClientCode.AWAY,
     ClientCode.REFUSED,
     ClientCode.NO_SERVICE,
@@ -82,6 +84,8 @@ class Reopening:
         """
         if ended:
             self._token = ""
+            if error.code == ErrorCode.FAILED:
+                self._progress.failures += 1
         allowed = self._resume if self._token else self._restart
         if not allowed or not (ended or error.code == ClientCode.LOST):
             raise error
@@ -106,7 +110,7 @@ class Reopening:
         raise error
 
     async def _attempt(self, until: float) -> tuple[Connection, list[Message]]:
-        if not self._token and self._progress.restarts == MOST_RESTARTS:
+        if not self._token and self._progress.failures > MOST_FAILURES:
             raise SessionError(ErrorCode.FAILED, "The service fails again and again with this audio.")
         connection = await self._dial()
         timer = asyncio.get_running_loop().call_at(until, connection.abort)
@@ -174,7 +178,7 @@ class Progress:
         self.heard_ms = 0.0
         self.flushes = 0  # the number of answered flushes
         self.done = False
-        self.restarts = 0  # how often the service's session was replaced since the last final
+        self.failures = 0  # how often the recogniser has failed since the last final
         self._multichannel = start.multichannel
         window_ms = start.endpoint.longest_ms + LAG_MS
         self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
@@ -235,7 +239,6 @@ class Progress:
         # The service recognises the audio of the messages that were held back again, so their numbers are free.
         numbers = [message["n"] for message in self._doubtful.take() if "n" in message]
         self.seen = min(numbers, default=self.seen + 1) - 1
-        self.restarts += 1
         self._shifts = True
         self.heard_ms = self._from_ms = from_ms
         return [self._restart_channel(number, channel) for number, channel in enumerate(self._channels)]
@@ -255,7 +258,7 @@ class Progress:
         if message["type"] == "flushed":
             self.flushes += 1
         elif message["type"] == "final":
-            self.restarts = 0
+            self.failures = 0
         elif message["type"] == "done":
             self.done = True
         context = message.get("context") if self._keeps_context else None

@@ -25,8 +25,8 @@ export class Progress {
     flushes = 0;
     /** @type {Message | null} */
     done = null;
-    /** How often the service's session was replaced since the last final. */
-    restarts = 0;
+    /** How often the recogniser has failed since the last final. */
+    failures = 0;
     #multichannel;
     /** @type {Channel[]} */
     #channels;
@@ -105,7 +105,6 @@ export class Progress {
     restart(fromMs) {
         // The service recognises the audio of the messages that were held back again, so their numbers are free.
         for (const {n} of this.#doubtful.take()) if (typeof n === "number") this.seen = Math.min(this.seen, n - 1);
-        this.restarts += 1;
         this.heardMs = this.#fromMs = fromMs;
         return this.#channels.map((channel, number) => {
             // The last of these events takes the number of the new session's `ready`.
@@ -120,7 +119,7 @@ export class Progress {
     #told(messages) {
         return messages.filter((message) => {
             if (message.type === "flushed") this.flushes += 1;
-            if (message.type === "final") this.restarts = 0;
+            if (message.type === "final") this.failures = 0;
             if (message.type === "final" && message.context) this.#contexts.set(message, message.context);
             if (message.type === "done") this.done = message;
             return this.#concerned(message).every((channel) => channel.tell(message));

@@ -49,10 +49,10 @@ const KEEPALIVE_MS = 5_000;
 const DOUBT_MS = 300;
 const TICK_MS = 50;
 /** Errors that pass, so that the client tries again; and errors after which it opens a new session. */
-const PASSING = ["lost", "unreachable", "full", "not_ready"];
+const PASSING = ["lost", "unreachable", "full", "not_ready", "no_start"];
 const FORGOTTEN = ["unknown_token", "bad_resume"];
 /** If the recogniser fails on some audio again and again, the client gives up after this many new sessions. */
-const MOST_RESTARTS = 3;
+const MOST_FAILURES = 3;
 
 export class Session extends EventTarget {
     /** Resolves with the service's `ready`. Rejects with a StreamerError. @type {Promise<Message>} */
@@ -317,6 +317,7 @@ export class Session extends EventTarget {
     #lost(error) {
         this.#connection = null;
         // The service itself ended the session: it shuts down, or its recogniser failed. Another session may go on.
+        if (error.code === "failed") this.#progress.failures += 1;
         if (["not_ready", "failed"].includes(error.code)) this.#token = "";
         else if (error.code !== "lost") return this.#end(error);
         if (this.#token ? this.#resume : this.#restart) void this.#reconnect(error);
@@ -360,7 +361,7 @@ export class Session extends EventTarget {
     }
 
     async #restartSession() {
-        if (this.#progress.restarts === MOST_RESTARTS) {
+        if (this.#progress.failures > MOST_FAILURES) {
             throw new StreamerError("failed", "The service fails again and again with this audio.");
         }
         const context = this.#progress.contexts;

@@ -242,6 +242,49 @@ async def test_audio_on_which_the_recogniser_fails() -> None:
     assert len(met) == 4
 
 
+async def test_services_that_end_one_after_another() -> None:
+    """A session that ends with its service says nothing about the audio: the client goes on at the next service."""
+
+    async def end(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=1)
+        await heard.error("shutting_down", 1013)
+
+    async def last(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=1)
+        await heard.done()
+
+    async with living(*[end] * 6, last) as (address, met), connect(address) as session:
+        await session.send(audio(1))
+        await session.stop()
+        assert [event["type"] for event in await everything(session)][-1] == "done"
+    assert len(met) == 7
+    assert met[-1].audio == audio(1)
+
+
+async def test_a_start_that_comes_late() -> None:
+    """The way was too slow for the start of a connection that resumes: the client tries again."""
+
+    async def end(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.error("shutting_down", 1013)
+
+    async def no_start(heard: ServedConnection) -> None:
+        await heard.error("no_start", 4008)
+
+    async def last(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=1)
+        await heard.done()
+
+    async with living(end, no_start, last) as (address, met), connect(address) as session:
+        await session.send(audio(1))
+        await session.stop()
+        assert [event["type"] for event in await everything(session)][-1] == "done"
+    assert len(met) == 3
+
+
 async def test_a_service_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a limit the client gives up, and the error says what happened first and last."""
     monkeypatch.setattr(streamer.client.recovery, "REOPEN_S", 0.3)

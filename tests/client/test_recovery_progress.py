@@ -6,7 +6,7 @@ import pytest
 
 from streamer.client.recovery import Progress
 from streamer.client.sending import describe_audio
-from tests.client.progress_cases import CASES, RESTART, Case
+from tests.client.progress_cases import CASES, FAILURE, RESTART, Case
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -17,12 +17,14 @@ def test_what_is_told(case: Case) -> None:
     for message in case.said:
         if message is RESTART:
             told += progress.restart(min(progress.cuts_ms))
+        elif message is FAILURE:
+            progress.failures += 1
         else:
             told += progress.receive(message, end_requested=case.asked)
     assert case.told is None or told == case.told
     assert case.cuts is None or progress.cuts_ms == case.cuts
     assert case.after is None or progress.after == case.after
-    assert progress.restarts == case.restarts
+    assert progress.failures == case.failures
     assert progress.doubtful == bool(case.believed)
     assert progress.believe() == case.believed
     assert not progress.doubtful
