@@ -400,6 +400,9 @@ class SessionDriver:
         await self._resumption.refresh()
         if self.session.state is State.CLOSED:  # meanwhile, because the service shuts down
             return None
+        if self._resumption.is_expelled(resume.token):
+            self._misdirect(ErrorCode.ENDED_BY_OPERATOR, resume)
+            return None
         other = self._resumption.find(resume.token, self.key)
         if other is None:
             await self._claim(resume)
@@ -443,6 +446,8 @@ class SessionDriver:
         elif problem is ErrorCode.BAD_RESUME:
             message = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
             session.misdirect(problem, f"{message}; 'after' must be the 'n' of the last message that you received.")
+        elif problem is ErrorCode.ENDED_BY_OPERATOR:
+            session.expel()
         else:
             session.refuse(problem, "The process that has this session does not answer; try again in a few seconds.")
 

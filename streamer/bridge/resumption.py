@@ -7,6 +7,7 @@ gives the session up.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
@@ -21,6 +22,8 @@ from streamer.bridge.workers.passing import PassedOn, pass_on
 
 # The most sessions that wait for their clients. Further ones end with their connection, because each keeps messages.
 MOST_PARKED: Final = 256
+# The most sessions that operators have ended, and whose clients are told so when they return.
+MOST_EXPELLED: Final = 1024
 
 
 class Resumable(Protocol):
@@ -58,6 +61,7 @@ class Resumption(Generic[Driver]):
         self._others.on_claim(self._give_up)
         self._entries: dict[bytes, _Entry[Driver]] = {}
         self._of_keys: Counter[str] = Counter()
+        self._expelled: dict[bytes, float] = {}  # until when that is remembered, by the hash of the token
 
     @property
     def full(self) -> bool:
@@ -76,6 +80,18 @@ class Resumption(Generic[Driver]):
             self._of_keys[entry.key] -= 1
             if not self._of_keys[entry.key]:
                 del self._of_keys[entry.key]
+
+    def expel(self, token: str, seconds: float) -> None:
+        """Remember for so long that an operator has ended the session of this token."""
+        now = time.monotonic()
+        self._expelled = {digest: until for digest, until in self._expelled.items() if until > now}
+        if len(self._expelled) >= MOST_EXPELLED:
+            del self._expelled[next(iter(self._expelled))]
+        self._expelled[_hash(token)] = now + seconds
+
+    def is_expelled(self, token: str) -> bool:
+        """Return whether an operator has ended the session of this token, a while ago at most."""
+        return self._expelled.get(_hash(token), 0.0) > time.monotonic()
 
     def find(self, token: str, key: str) -> Driver | None:
         """Return the session of this token; None if it does not exist or belongs to another key."""

@@ -181,6 +181,8 @@ class BridgeServer:
         """Take the connection of a client that returned to another worker, and go on with its session."""
         after = int(str(question["after"]))
         await self._policy.access.others.refresh()
+        if self._sessions.is_expelled(str(question["token"])):
+            return Reply({PROBLEM: ErrorCode.ENDED_BY_OPERATOR.value})
         driver = self._sessions.find(str(question["token"]), str(question["key"]))
         if driver is None or gift is None or self._listener is None:
             return Reply({PROBLEM: ErrorCode.UNKNOWN_TOKEN.value})

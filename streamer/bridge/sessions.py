@@ -26,6 +26,7 @@ from streamer.bridge.workers.others import Alone, Others, token_of
 log = Log("streamer.bridge")
 
 MOST_WAITING = 64  # connections without a sequence: not started yet, or refused and being closed
+REMEMBER_S = 60.0  # at least, that an operator has ended a session
 MOST_RETURNING = 16  # connections that may only resume a session, and have not named it yet
 
 
@@ -70,6 +71,10 @@ class Sessions:
         known = self._resumption.knows(key) or ((self._worker or self._others.bridge) and others)
         return bool(known) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
 
+    def is_expelled(self, token: str) -> bool:
+        """Return whether an operator has ended the session of this token."""
+        return self._resumption.is_expelled(token)
+
     def find(self, token: str, key: str) -> SessionDriver | None:
         """Return the session with this token; None if it does not exist any more or belongs to another key."""
         return self._resumption.find(token, key)
@@ -90,6 +95,8 @@ class Sessions:
         for driver in self._drivers.values():
             if driver.session.number == number:
                 driver.expel()
+                # A client that is away would begin the session again if it were not told.
+                self._resumption.expel(driver.session.token, max(REMEMBER_S, driver.session.limits.resume_s))
                 return True
         return False
 

@@ -22,6 +22,9 @@ from streamer.bridge.http.request import Headers, Request
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.usage import Usage, UsageRecord
 from streamer.bridge.triton.server import TritonServer
+from streamer.client import SessionError
+from streamer.client import connect as connect_native
+from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.wire.dialects.formats import FORMATS
 from tests.bridge.access.bare_port import ALICE, listening
 from tests.bridge.service_client import SPOKEN, START, eventually, receive, rest, serving
@@ -72,6 +75,16 @@ def access(tmp_path: Path) -> AccessRules:
 async def administered(triton: TritonServer, access: AccessRules) -> AsyncIterator[Service]:
     async with serving(triton, policy=PortPolicy(access)) as service:
         yield service
+
+
+async def parked(service: Service) -> str:
+    """Wait until the only session waits for its client. Return its id."""
+    for _ in range(600):
+        [session] = await listed(service)
+        if session["state"] == "parked":
+            return str(session["id"])
+        await asyncio.sleep(0.05)
+    raise AssertionError(session)
 
 
 async def test_who_may_ask(access: AccessRules) -> None:
@@ -178,17 +191,36 @@ async def test_a_client_that_is_away(triton: TritonServer, access: AccessRules) 
             await websocket.send(START)
             ready = await receive(websocket)
             websocket.transport.abort()
-        for _ in range(600):
-            [session] = await listed(service)
-            if session["state"] == "parked":
-                break
-            await asyncio.sleep(0.05)
-        assert session["state"] == "parked"
-        assert (await end(service, session["id"]))[0] == 200
+        assert (await end(service, await parked(service)))[0] == 200
         async with connect(service.url, additional_headers=headers) as websocket:
             await websocket.send(json.dumps({"type": "start", "resume": {"token": ready["token"], "after": 1}}))
             [error] = await rest(websocket)
-            assert error["code"] == "unknown_token"
+            assert (error["code"], websocket.close_code) == ("ended_by_operator", 1008)
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_our_client(triton: TritonServer, access: AccessRules, away: bool) -> None:
+    """It tells its user who has ended the session, and does not begin it again, connected or away."""
+    async with administered(triton, access) as service:
+        way = FaultyProxy(lambda: f"127.0.0.1:{service.port}")
+        await way.open()
+        try:
+            async with connect_native(f"ws://{way.address}/v1/stream?key={ALICE.secret}") as session:
+                await session.send(SPOKEN[:64_000])
+                [live] = await listed(service)
+                if away:
+                    way.refusing = True
+                    await way.cut()
+                    await parked(service)
+                assert (await end(service, live["id"]))[0] == 200
+                way.refusing = False
+                with pytest.raises(SessionError) as caught:
+                    async for _ in session:
+                        pass
+                assert caught.value.code == "ended_by_operator"
+        finally:
+            await way.close()
+        assert await listed(service) == []
 
 
 async def test_an_upload(triton: TritonServer, access: AccessRules) -> None:

@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.arguments import USAGE
 from tests.bridge.access.bare_port import ALICE
-from tests.bridge.service_client import SPOKEN, START, receive, rest
+from tests.bridge.service_client import SPOKEN, START, receive, rest, resume
 from tests.command_run import streamer_here
 from tests.commands.worker_service import at_worker, has, worker_pids
 from tests.redis_server import RedisServer, redis_server
@@ -112,6 +112,10 @@ async def test_workers(served: Serving) -> None:
             assert (events[-1]["code"], websocket.close_code) == ("ended_by_operator", 1008)
         await has(served, "streamer_sessions", 0)
         assert await listed(served) == []
+        for _ in range(3):  # through workers that the system chooses
+            async with connect(served.url, compression=None) as websocket:
+                await websocket.send(resume(ready, 1))
+                assert (await rest(websocket))[-1]["code"] == "ended_by_operator"
 
 
 async def test_a_worker_that_does_not_answer(served: Serving) -> None:
