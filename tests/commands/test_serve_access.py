@@ -46,6 +46,10 @@ from tests.pseudo_terminal import COMMAND
         (["--wyoming-port", "0", "--wyoming-host", "0.0.0.0"], "Wyoming has no keys, .* give --open too"),
         (["--wyoming-port", "0", "--wyoming-host", "", "--keys", "none"], "every address can be reached"),
         (["--grpc-port", "0", "--grpc-host", "0.0.0.0"], "anybody there could use the service: give --keys FILE"),
+        (
+            ["--grpc-port", "0", "--proxy-protocol", "--trust-proxy", "10.1.0.7"],
+            "--grpc-port: gRPC cannot read headers of the PROXY protocol, so .* without --proxy-protocol",
+        ),
         (["--grpc-host", "127.0.0.1"], "--grpc-host is the address of another port: give --grpc-port too"),
         (["--wyoming-host", "127.0.0.1"], "--wyoming-host is the address of another port: give --wyoming-port too"),
         (["--twilio-url", "wss://a.example/twilio"], "what signatures are over: give --twilio-tokens too"),

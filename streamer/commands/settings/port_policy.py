@@ -98,6 +98,11 @@ def port_policy(configuration: Configuration, others: Others | None = None, work
         raise PortPolicyError(
             f"{label('proxy_protocol')} is believed only from known proxies: give their addresses with --trust-proxy."
         )
+    if settings.proxy_protocol and grpc is not None:
+        raise PortPolicyError(
+            f"{label('grpc_port')}: gRPC cannot read headers of the PROXY protocol, so the addresses of its clients "
+            "would not be known. Serve gRPC without --proxy-protocol; a proxy of HTTP/2 says X-Forwarded-For."
+        )
     if settings.tls_key and not settings.tls_cert:
         raise PortPolicyError(f"{label('tls_key')} belongs to a certificate: give --tls-cert too.")
     proxies = Proxies(settings.trust_proxy, number=settings.behind_proxy)
