@@ -5,6 +5,7 @@ What is wrong raises WireError with a sentence that says what is right.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Mapping
@@ -69,6 +70,31 @@ def texts(name: str, value: object) -> list[str]:
     if not isinstance(entries, list) or not all(isinstance(entry, str) and is_unicode(entry) for entry in entries):
         raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be a list of texts, not {quote(value)}.")
     return list(entries)
+
+
+def samples(name: str, value: object) -> bytes:
+    """Read audio that is a text in base64."""
+    try:
+        audio = base64.b64decode(value, validate=True) if isinstance(value, str) else None
+    except ValueError:
+        audio = None
+    if audio is None:
+        raise bad(ErrorCode.BAD_MESSAGE, f"'{name}' must be a string in base64, not {quote(value)}.")
+    return audio
+
+
+def part(parent: JsonObject, name: str) -> JsonObject:
+    """Read an object within a message; an empty one if it is not there."""
+    value = parent.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be an object, not {quote(value)}.")
+    return value or {}
+
+
+def any_part(parent: object, name: str) -> JsonObject:
+    """Return an object within another one; an empty one if it is not there, or something else."""
+    value = parent.get(name) if isinstance(parent, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def refuse(values: Mapping[str, object], reasons: Mapping[str, str]) -> None:

@@ -13,12 +13,12 @@ from streamer.base.codes import ErrorCode
 from streamer.base.events import Word
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import LANGUAGE, LONGEST_PAUSE_MS
-from streamer.wire.dialects.client_values import command_of, number, texts
+from streamer.wire.dialects.client_values import command_of, number, part, texts
 from streamer.wire.dialects.deepgram import NO_CONFIDENCE, UNDECODABLE, DeepgramLive, seconds
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step, session_language
 from streamer.wire.dialects.turn_by_turn import Cause, SpokenTurn, TurnByTurn, whole_words, within
-from streamer.wire.errors import CloseCode, WireError, bad, quote
+from streamer.wire.errors import CloseCode, WireError, bad
 from streamer.wire.native import encode
 from streamer.wire.options import hints
 from streamer.wire.upload import Problem
@@ -165,7 +165,7 @@ class DeepgramFlux(TurnByTurn):
     def _configure(self, command: JsonObject) -> str:
         """Take other options, and return the answer."""
         try:
-            thresholds = {**self._thresholds, **_read(_object("thresholds", command.get("thresholds")))}
+            thresholds = {**self._thresholds, **_read(part(command, "thresholds"))}
             keyterms, languages = self._keyterms, self._hints  # null changes nothing
             if command.get("keyterms") is not None:
                 keyterms = texts("keyterms", command["keyterms"])
@@ -224,9 +224,3 @@ def _read(thresholds: JsonObject) -> _Thresholds:
     """Read thresholds. Raise WireError if one is not valid; null leaves it as it was."""
     given = {name: value for name, value in thresholds.items() if name in _BOUNDS and value is not None}
     return {name: number(name, value, _BOUNDS[name]) for name, value in given.items()}
-
-
-def _object(name: str, value: object) -> JsonObject:
-    if value is not None and not isinstance(value, dict):
-        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be an object, not {quote(value)}.")
-    return value or {}

@@ -6,7 +6,6 @@ committed when it ends, and the client may commit too. Every commit is answered,
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -20,7 +19,7 @@ from streamer.base.text import separator
 from streamer.wire.dialects import client_values
 from streamer.wire.dialects.audio_first import AudioFirst
 from streamer.wire.dialects.dialect import FLUSH, Hangup, Opening, Reply, Step, session_language
-from streamer.wire.errors import CloseCode, bad, quote
+from streamer.wire.errors import CloseCode, WireError, bad, quote
 from streamer.wire.native import close_reason, encode
 from streamer.wire.options import hints
 
@@ -141,15 +140,11 @@ class ElevenLabs(AudioFirst):
             why = f"A message must be a JSON object whose 'message_type' is {CHUNK}, with 'audio_base_64'."
             yield Reply(_write("warning", warning=why))
             return
-        text = command.get("audio_base_64") or ""
         try:
-            audio = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-        except ValueError:
-            audio = None
-        if audio is None:
-            why = f"'audio_base_64' must be a string in base64, not {quote(text)}."
-            yield Reply(_write("input_error", error=why))
-            yield Hangup(CloseCode.REFUSED, close_reason(why))
+            audio = client_values.samples("audio_base_64", command.get("audio_base_64") or "")
+        except WireError as wrong:
+            yield Reply(_write("input_error", error=wrong.message))
+            yield Hangup(CloseCode.REFUSED, close_reason(wrong.message))
             return
         yield from self.hear(audio)
         if command.get("commit") is not True:

@@ -21,6 +21,7 @@ from streamer.base.limits import (
     MOST_ALTERNATIVES,
     READER,
 )
+from streamer.wire.dialects.client_values import any_part
 from streamer.wire.dialects.dialect import Languages, session_language, start
 from streamer.wire.errors import bad, quote
 from streamer.wire.options import hints
@@ -187,8 +188,8 @@ class Wishes:
 
 def riva_wishes(config: JsonObject, interim: bool) -> Wishes:
     """Read the configuration of a client of Riva."""
-    endpoint = _object(config, "endpointing_config")
-    diarization = _object(config, "diarization_config")
+    endpoint = any_part(config, "endpointing_config")
+    diarization = any_part(config, "diarization_config")
     return Wishes(
         encoding=str(config.get("encoding", "")),
         sample_rate=_whole(config, "sample_rate_hertz"),
@@ -210,7 +211,7 @@ def riva_wishes(config: JsonObject, interim: bool) -> Wishes:
 
 def google_v1_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
     """Read the configuration of a client of v1. `streaming`: what it asks for besides in a live session."""
-    diarization = _object(config, "diarization_config")
+    diarization = any_part(config, "diarization_config")
     others = config.get("alternative_language_codes")
     written = bool(config.get("enable_automatic_punctuation"))
     return Wishes(
@@ -223,7 +224,7 @@ def google_v1_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
         interim=bool(streaming.get("interim_results")),
         alternatives=_whole(config, "max_alternatives"),
         masked=bool(config.get("profanity_filter")),
-        phrases=(*_contexts(config), *_phrase_sets(_list(_object(config, "adaptation").get("phrase_sets")))),
+        phrases=(*_contexts(config), *_phrase_sets(_list(any_part(config, "adaptation").get("phrase_sets")))),
         word_times=bool(config.get("enable_word_time_offsets")),
         word_confidence=bool(config.get("enable_word_confidence")),
         written=written,
@@ -238,9 +239,9 @@ def google_v1_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
 
 def google_v2_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
     """Read the configuration of a client of v2. `streaming`: what it asks for besides in a live session."""
-    features = _object(config, "features")
-    decoding = _object(config, "explicit_decoding_config")
-    sets = [_object(entry, "inline_phrase_set") for entry in _list(_object(config, "adaptation").get("phrase_sets"))]
+    features = any_part(config, "features")
+    decoding = any_part(config, "explicit_decoding_config")
+    sets = [any_part(entry, "inline_phrase_set") for entry in _list(any_part(config, "adaptation").get("phrase_sets"))]
     written = bool(features.get("enable_automatic_punctuation"))
     return Wishes(
         encoding=str(decoding.get("encoding", "")),
@@ -257,7 +258,7 @@ def google_v2_wishes(config: JsonObject, streaming: JsonObject) -> Wishes:
         word_confidence=bool(features.get("enable_word_confidence")),
         written=written,
         dictation=written and bool(features.get("enable_spoken_punctuation")),
-        speakers=_voices(_object(features, "diarization_config")) if "diarization_config" in features else False,
+        speakers=_voices(any_part(features, "diarization_config")) if "diarization_config" in features else False,
         pause_ms=_PAUSES_MS.get(str(streaming.get("endpointing_sensitivity", "")), 0),
         activity=bool(streaming.get("enable_voice_activity_events")),
         first_silence_ms=_silence_ms(streaming, "speech_start_timeout"),
@@ -278,7 +279,7 @@ def _pause_ms(milliseconds: int) -> int:
 
 def _silence_ms(streaming: JsonObject, name: str) -> int:
     """Return a duration, which is text such as 1.5s, in milliseconds; 0 if there is none."""
-    value = _object(streaming, "voice_activity_timeout").get(name)
+    value = any_part(streaming, "voice_activity_timeout").get(name)
     return max(0, round(1000 * float(value.removesuffix("s")))) if isinstance(value, str) else 0
 
 
@@ -311,11 +312,6 @@ def _hotwords(phrases: Iterable[tuple[str, float]]) -> Iterator[JsonObject]:
 
 def _texts(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(value for value in values if isinstance(value, str) and value)
-
-
-def _object(part: object, name: str) -> JsonObject:
-    value = part.get(name) if isinstance(part, dict) else None
-    return value if isinstance(value, dict) else {}
 
 
 def _list(value: object) -> list[object]:

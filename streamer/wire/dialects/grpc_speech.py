@@ -16,6 +16,7 @@ from streamer.base.events import Done, Error, Partial, ServerMessage, Speakers, 
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.speakers import TimedTurn, with_speakers
+from streamer.wire.dialects.client_values import any_part
 from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Dialect, Hangup, Languages, Opening, Step
 from streamer.wire.dialects.grpc_options import Wishes, google_v1_wishes, google_v2_wishes, riva_wishes
 from streamer.wire.errors import CloseCode, bad
@@ -81,7 +82,7 @@ class SpeechCall(Dialect):
     def __init__(self, opening: Opening, beginning: bytes = b"", *, recorded: bool = False) -> None:
         """`beginning`: the first audio. `recorded`: all of the audio is there, and the answer is one response."""
         self.request: JsonObject = json.loads(opening.settings)
-        if "uri" in self.request or "uri" in _object(self.request, "audio"):
+        if "uri" in self.request or "uri" in any_part(self.request, "audio"):
             raise bad(ErrorCode.UNSUPPORTED, "The service fetches no recording: send it as 'content'.")
         self.wishes = self.read()
         self._models = opening.models
@@ -299,8 +300,8 @@ class RivaCall(SpeechCall):
 
     def read(self) -> Wishes:
         """Return what the request asks for."""
-        streaming = _object(self.request, "streaming_config")
-        config = _object(streaming or self.request, "config")
+        streaming = any_part(self.request, "streaming_config")
+        config = any_part(streaming or self.request, "config")
         return riva_wishes(config, bool(streaming.get("interim_results")))
 
     def result(self, alternatives: list[JsonObject], channel: int, audio_ms: int) -> JsonObject:
@@ -322,7 +323,7 @@ class RivaCall(SpeechCall):
 
     def ends_utterance(self, fields: JsonObject) -> bool:
         """Return whether a request asks for everything up to here to be final."""
-        return str(_object(fields, "runtime_config").get("force_eou", "")).lower() == "true"
+        return str(any_part(fields, "runtime_config").get("force_eou", "")).lower() == "true"
 
     def tell(self, message: ServerMessage) -> Iterator[str]:
         """Yield the responses for a message of the session, with the id of the request."""
@@ -344,8 +345,8 @@ class GoogleV1Call(SpeechCall):
 
     def read(self) -> Wishes:
         """Return what the request asks for."""
-        streaming = _object(self.request, "streaming_config")
-        return google_v1_wishes(_object(streaming or self.request, "config"), streaming)
+        streaming = any_part(self.request, "streaming_config")
+        return google_v1_wishes(any_part(streaming or self.request, "config"), streaming)
 
     def result(self, alternatives: list[JsonObject], channel: int, audio_ms: int) -> JsonObject:
         """Return the fields of a result that live sessions and recordings share."""
@@ -396,9 +397,9 @@ class GoogleV2Call(GoogleV1Call):
 
     def read(self) -> Wishes:
         """Return what the request asks for."""
-        streaming = _object(self.request, "streaming_config")
-        features = _object(streaming, "streaming_features")
-        return google_v2_wishes(_object(streaming or self.request, "config"), features)
+        streaming = any_part(self.request, "streaming_config")
+        features = any_part(streaming, "streaming_features")
+        return google_v2_wishes(any_part(streaming or self.request, "config"), features)
 
     def speaker(self, number: int) -> JsonObject:
         """Return the fields of the speaker of a word."""
@@ -423,8 +424,3 @@ def riva_models(models: Mapping[str, Languages]) -> JsonObject:
 def _duration(milliseconds: int) -> JsonObject:
     seconds, rest = divmod(milliseconds, 1000)
     return {"seconds": seconds, "nanos": rest * 1_000_000}
-
-
-def _object(part: JsonObject, name: str) -> JsonObject:
-    value = part.get(name)
-    return value if isinstance(value, dict) else {}

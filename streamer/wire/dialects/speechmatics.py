@@ -7,7 +7,6 @@ its end. Channels come apart, in base64, and are recognised together.
 
 from __future__ import annotations
 
-import base64
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from streamer.base.json_types import JsonObject
 from streamer.base.limits import AFTER_TEXT_BOUNDS_MS, SETTLE_BOUNDS_MS
 from streamer.base.text import is_spaceless, separator
 from streamer.wire.dialects.audio_first import Interleaver
+from streamer.wire.dialects.client_values import samples
 from streamer.wire.dialects.dialect import FLUSH, Opening, Reply, Step
 from streamer.wire.dialects.speechmatics_config import Recognition
 from streamer.wire.dialects.speechmatics_format import (
@@ -110,14 +110,7 @@ class Speechmatics(SpeechmaticsFormat):
             if parts.over:
                 yield from self.finish()
             return
-        text = command.get("data")
-        try:
-            audio = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-        except ValueError:
-            audio = None
-        if audio is None:
-            raise bad(ErrorCode.BAD_MESSAGE, f"'data' must be a string in base64, not {quote(text)}.")
-        yield from self.hear(parts.add(channel, audio))
+        yield from self.hear(parts.add(channel, samples("data", command.get("data"))))
         yield Reply(write("ChannelAudioAdded", channel=command["channel"], seq_no=parts.added[channel]))
 
     def _channel(self, label: object) -> int:

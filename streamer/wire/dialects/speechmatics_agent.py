@@ -14,10 +14,10 @@ from streamer.base.events import Done, Error, ServerMessage, Word
 from streamer.base.json_types import JsonObject
 from streamer.base.speakers import main_speaker
 from streamer.base.text import joined
-from streamer.wire.dialects.client_values import number
+from streamer.wire.dialects.client_values import number, part
 from streamer.wire.dialects.dialect import Step
 from streamer.wire.dialects.speechmatics import PATH
-from streamer.wire.dialects.speechmatics_config import Recognition, part
+from streamer.wire.dialects.speechmatics_config import Recognition
 from streamer.wire.dialects.speechmatics_format import ENDS, SpeechmaticsFormat, speaker_label, write
 from streamer.wire.dialects.turn_by_turn import Cause, SpokenTurn, TurnByTurn, whole_words, within
 from streamer.wire.errors import bad

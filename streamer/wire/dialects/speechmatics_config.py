@@ -13,6 +13,7 @@ from streamer.base.names import is_english
 from streamer.base.text import is_unicode
 from streamer.wire.dialects import client_values
 from streamer.wire.dialects.audio_first import SAMPLE_RATE
+from streamer.wire.dialects.client_values import part
 from streamer.wire.dialects.dialect import Languages, session_language
 from streamer.wire.errors import CloseCode, WireError, bad, quote
 from streamer.wire.options import hints
@@ -196,11 +197,3 @@ def _warnings(start: JsonObject, config: JsonObject) -> list[tuple[str, str]]:
     if part(config, "speaker_diarization_config").get("speakers"):
         warnings.append(("speaker_id", "The service knows no identifiers of speakers: it finds out who speaks."))
     return warnings
-
-
-def part(parent: JsonObject, name: str) -> JsonObject:
-    """Return an object within a message; an empty one if it is not there. Raise WireError if it is none."""
-    value = parent.get(name)
-    if value is not None and not isinstance(value, dict):
-        raise bad(ErrorCode.BAD_OPTION, f"'{name}' must be an object, not {quote(value)}.")
-    return value or {}

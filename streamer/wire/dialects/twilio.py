@@ -7,7 +7,6 @@ options of the session.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -16,7 +15,7 @@ from streamer.base.events import ServerMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.limits import SAMPLE_RATES
 from streamer.wire.dialects.audio_first import OPTIONS, AudioFirst
-from streamer.wire.dialects.client_values import command_of
+from streamer.wire.dialects.client_values import any_part, command_of, samples
 from streamer.wire.dialects.dialect import Aside, Hangup, Opening, Step
 from streamer.wire.errors import CloseCode, WireError, bad, quote
 from streamer.wire.native import close_reason
@@ -27,6 +26,7 @@ INBOUND, OUTBOUND = "inbound", "outbound"
 TRACKS: Final = (INBOUND, OUTBOUND)
 PREFIX: Final = "streamer_"  # of parameters that are options
 ENCODINGS: Final = {"audio/x-mulaw": "mulaw", "audio/x-alaw": "alaw"}
+USUAL_ENCODING: Final = "audio/x-mulaw"
 RATE: Final = 8000
 _SILENCE: Final = {"mulaw": b"\xff", "alaw": b"\xd5"}
 # How far the audio may be behind a chunk that came too early, before what is missing counts as lost.
@@ -76,13 +76,13 @@ class Twilio(AudioFirst):
         event = content.get("event")
         try:
             if event == "start" and not self.running:
-                yield self._begin(_part(content, "start"))
+                yield self._begin(any_part(content, "start"))
             elif event == "media":
                 if not self.running:
                     yield self._begin({})
-                yield from self._take(_part(content, "media"))
+                yield from self._take(any_part(content, "media"))
             elif event == "dtmf" and self.running:
-                dtmf = _part(content, "dtmf")
+                dtmf = any_part(content, "dtmf")
                 yield Aside("dtmf", {"digit": str(dtmf.get("digit", ""))[:8], "track": str(dtmf.get("track", ""))[:16]})
             elif event == "stop":
                 yield from self.rest()
@@ -105,8 +105,8 @@ class Twilio(AudioFirst):
 
     def _begin(self, start: JsonObject) -> Step:
         """Return the start of the session that this describes. Raise WireError if it cannot be served."""
-        form = _part(start, "mediaFormat")
-        encoding, rate = form.get("encoding", "audio/x-mulaw"), form.get("sampleRate", RATE)
+        form = any_part(start, "mediaFormat")
+        encoding, rate = form.get("encoding", USUAL_ENCODING), form.get("sampleRate", RATE)
         if not isinstance(encoding, str) or encoding not in ENCODINGS:
             right = " or ".join(ENCODINGS)
             raise bad(ErrorCode.UNSUPPORTED_AUDIO, f"'encoding' must be {right}, not {quote(encoding)}.")
@@ -116,7 +116,7 @@ class Twilio(AudioFirst):
         said = start.get("tracks")
         names = [track for track in TRACKS if isinstance(said, list) and track in said] or [INBOUND]
         self._tracks = {name: Track(rate, _SILENCE[self.encoding]) for name in names}
-        parameters = _part(start, "customParameters")
+        parameters = any_part(start, "customParameters")
         for name, value in parameters.items():
             option = name.removeprefix(PREFIX)
             if option != name and option in OPTIONS:
@@ -134,15 +134,10 @@ class Twilio(AudioFirst):
     def _take(self, media: JsonObject) -> Iterator[Step]:
         """Take a chunk of audio."""
         track = self._tracks.get(str(media.get("track", next(iter(self._tracks)))))
-        payload, at_ms = media.get("payload"), _milliseconds(media.get("timestamp"))
+        at_ms = _milliseconds(media.get("timestamp"))
         if track is None:
             return
-        try:
-            chunk = base64.b64decode(payload, validate=True) if isinstance(payload, str) else None
-        except ValueError:
-            chunk = None
-        if chunk is None:
-            raise bad(ErrorCode.BAD_MESSAGE, "'payload' must be audio in base64.")
+        chunk = samples("payload", media.get("payload"))
         if at_ms is not None and self._origin_ms is None:
             self._origin_ms = at_ms
         place = None if at_ms is None else (at_ms - (self._origin_ms or 0)) * self.sample_rate // 1000
@@ -229,12 +224,6 @@ class Track:
     def _append(self, audio: bytes) -> None:
         self.ready += audio
         self.end += len(audio)
-
-
-def _part(content: JsonObject, name: str) -> JsonObject:
-    """Return an object within a message; an empty one if there is none."""
-    part = content.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def _milliseconds(value: object) -> int | None:

@@ -7,12 +7,16 @@ from functools import partial
 
 import pytest
 
+from streamer.base.json_types import JsonObject
 from streamer.wire.dialects.client_values import (
+    any_part,
     command_of,
     flag,
     languages_of,
     number,
+    part,
     refuse,
+    samples,
     texts,
     whole,
 )
@@ -24,6 +28,24 @@ def test_messages() -> None:
     """Only an object that is not too long is one."""
     assert command_of('{"type":"a"}') == {"type": "a"}
     assert [command_of(text) for text in ("{", "[1]", "[" * 5000, '"a"', '{"a":"' + "b" * 70_000 + '"}')] == [None] * 5
+
+
+def test_parts() -> None:
+    """An object within another one may be missing. What is none is refused, or left out."""
+    message: JsonObject = {"a": {"b": 1}, "c": None, "d": []}
+    for read in (part, any_part):
+        assert [read(message, name) for name in ("a", "c", "e")] == [{"b": 1}, {}, {}]
+    assert (any_part(message, "d"), any_part([], "a")) == ({}, {})
+    with pytest.raises(WireError, match="'d' must be an object"):
+        part(message, "d")
+
+
+def test_samples() -> None:
+    """Audio is base64, also if it is empty."""
+    assert (samples("audio", "AAE="), samples("audio", "")) == (b"\0\1", b"")
+    for value in (None, 5, "?", "AAE", "AA E="):
+        with pytest.raises(WireError, match="'audio' must be a string in base64"):
+            samples("audio", value)
 
 
 def test_flags() -> None:
