@@ -106,7 +106,7 @@ class Twilio(AudioFirst):
     def _begin(self, start: JsonObject) -> Step:
         """Return the start of the session that this describes. Raise WireError if it cannot be served."""
         form = any_part(start, "mediaFormat")
-        encoding, rate = form.get("encoding", USUAL_ENCODING), form.get("sampleRate", RATE)
+        encoding, rate = form.get("encoding") or USUAL_ENCODING, form.get("sampleRate") or RATE
         if not isinstance(encoding, str) or encoding not in ENCODINGS:
             right = " or ".join(ENCODINGS)
             raise bad(ErrorCode.UNSUPPORTED_AUDIO, f"'encoding' must be {right}, not {quote(encoding)}.")
@@ -119,7 +119,7 @@ class Twilio(AudioFirst):
         parameters = any_part(start, "customParameters")
         for name, value in parameters.items():
             option = name.removeprefix(PREFIX)
-            if option != name and option in OPTIONS:
+            if option != name and option in OPTIONS and value not in ("", None):  # a template leaves it empty
                 self._parameters[option] = option_of_text(option, str(value))
         sids = {"call_sid": "callSid", "stream_sid": "streamSid", "account_sid": "accountSid"}
         self.about = {

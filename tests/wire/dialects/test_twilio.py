@@ -197,6 +197,8 @@ def test_what_is_refused(message: str, words: str) -> None:
         media(1, 0, "sideways"),
         start(customParameters={"language": "tlh", "streamer_colour": "red"}),
         start(tracks=5, mediaFormat=None, customParameters="?"),
+        start(mediaFormat={"encoding": None, "sampleRate": None}),
+        start(customParameters={"streamer_language": "", "streamer_step_ms": None, "streamer_hotwords": ""}),
     ],
 )
 def test_what_is_ignored(message: str) -> None:
