@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
@@ -19,6 +20,7 @@ from streamer.wire.errors import WireError, bad
 from streamer.wire.native import encode
 
 _T = TypeVar("_T")
+_LOOK_AGAIN_S: Final = 1.0  # at a client that does not read
 _UNREADABLE: Final = "A request is no message of this method."
 
 
@@ -29,7 +31,8 @@ class Call:
 
     def __init__(self, context: Any, codec: Codec) -> None:
         """`context`: of grpc.aio."""
-        self.peer = _address(context.peer())
+        self.connection: str = context.peer()  # its other end, as gRPC calls it
+        self.peer = _address(self.connection)
         self.ending: tuple[int, str] | None = None  # the status with which the service ends the call, and its details
         self.in_session = False  # the end of its session ends it
         self._context = context
@@ -80,13 +83,17 @@ class Call:
         if not self._over.done():
             self._over.set_result(None)
 
-    async def settle(self) -> None:
-        """Wait until the client has taken the last response: gRPC takes no status before, and cannot cut off a call.
+    async def settle(self, cut: Callable[[], None]) -> None:
+        """Wait until the client has taken the last response: gRPC takes no status before.
 
-        The session has ended by then. A client that takes nothing holds no more than a place among the calls.
+        `cut`: what to do if it takes longer than a client may take; gRPC itself cannot end such a call.
         """
-        if self._writing is not None:
-            await asyncio.wait({self._writing})
+        while self._writing is not None and not self._writing.done():
+            await asyncio.wait({self._writing}, timeout=0 if self._stalled else SEND_LIMIT_S)
+            if not self._writing.done():
+                self._stalled = True
+                cut()
+                await asyncio.wait({self._writing}, timeout=_LOOK_AGAIN_S)
 
     async def answer(self, data: bytes) -> None:
         """Send a response that is written already, and end the call."""

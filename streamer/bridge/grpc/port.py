@@ -7,17 +7,22 @@ failure, metrics and the shutdown are the same.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import grpc  # type: ignore[import-untyped]
 
 from streamer.base.codes import ErrorCode
 from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.proxies import plain_address
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.dialects.dialects import Dialects
@@ -52,6 +57,8 @@ log = Log("streamer.bridge")
 LARGEST_REQUEST: Final = 10 * 1024 * 1024
 MOST_CALLS: Final = 256  # at a time; further ones are refused by gRPC itself
 MOST_CONNECTIONS: Final = 256
+# Calls of one connection that its client does not read. Further ones cut it, although other calls of it go on.
+MOST_UNREAD: Final = 8
 _IDLE_MS: Final = 300_000  # of a connection without a call
 _ALIVE_EVERY_MS: Final = 60_000  # whether the client of a silent connection is still there
 _HEALTH_EVERY_S: Final = 1.0
@@ -80,6 +87,8 @@ class GrpcPort:
         self._calls: set[Call] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._operations = Operations()
+        self._unread: set[Call] = set()  # calls that have ended, but whose clients have not taken the last response
+        self._port = 0
 
     async def open(self, host: str, port: int, *, shared: bool = False) -> int:
         """Start listening, and return the port. Port 0 means any free one. Raise OSError if that is not possible.
@@ -119,7 +128,8 @@ class GrpcPort:
             raise OSError(str(error)) from error
         await server.start()
         self._server = server
-        return int(bound)
+        self._port = int(bound)
+        return self._port
 
     def close(self) -> None:
         """Stop taking calls. The present ones go on."""
@@ -157,7 +167,11 @@ class GrpcPort:
         finally:
             call.leave()
             self._calls.discard(call)
-        await call.settle()
+        self._unread.add(call)
+        try:
+            await call.settle(partial(self._cut, call))
+        finally:
+            self._unread.discard(call)
         status, details = call.ending or (Status.UNAVAILABLE, "The call was ended.")
         if status != Status.OK:
             await context.abort(_CODES[status], details)
@@ -250,6 +264,14 @@ class GrpcPort:
             self._operations.delete(operation)
         await call.answer(b"")
 
+    def _cut(self, call: Call) -> None:
+        """Cut the connection of a call whose client does not read, unless another call of it goes on in order."""
+        if not any(each.connection == call.connection for each in self._calls) or (
+            sum(each.connection == call.connection for each in self._unread) > MOST_UNREAD
+        ):
+            log.info("a client of gRPC does not read: its connection is cut")
+            shut_down(call.connection, self._port)
+
     def _begin(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -290,6 +312,26 @@ def _request(service: str, method: Method, call: Call, context: Any) -> Request:
     """Return the request of a call as the rules of access see it: metadata is what headers are to HTTP."""
     metadata = ((name, value) for name, value in context.invocation_metadata() if isinstance(value, str))
     return Request("POST", f"/{service}/{method.name}", headers=Headers(metadata), peer=call.peer)
+
+
+def shut_down(connection: str, port: int) -> None:
+    """Shut down the socket of this port whose other end is this one. gRPC for Python has nothing to end a connection.
+
+    `connection`: as gRPC calls it, such as ipv4:127.0.0.1:5000.
+    """
+    host, _, number = unquote(connection).partition(":")[2].rpartition(":")
+    wanted = plain_address(host.strip("[]")), number
+    with suppress(OSError):
+        for entry in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):  # it is closed by now, or no socket with another end
+                if not stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
+                    continue
+                with socket.socket(fileno=os.dup(int(entry.name))) as found:
+                    if found.family not in (socket.AF_INET, socket.AF_INET6) or found.getsockname()[1] != port:
+                        continue
+                    other = found.getpeername()
+                    if (plain_address(other[0]), str(other[1])) == wanted:
+                        found.shutdown(socket.SHUT_RDWR)
 
 
 def _try_to_bind(host: str, port: int, *, shared: bool) -> None:

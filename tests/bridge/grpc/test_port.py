@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -442,20 +443,55 @@ async def test_a_killed_triton_is_a_pause(exact: ExactService, client: Client) -
     await eventually(lambda: post(exact.url, "/readyz", method="GET")[0] == 200)
 
 
-async def test_a_client_that_does_not_read(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its session ends and gives its slot back, and the status comes after what it has not read yet."""
-    monkeypatch.setattr("streamer.bridge.dialects.dialect_client.SEND_LIMIT_S", 0.5)
+def not_read(service: ExactService) -> int:
+    """Return how many sessions have ended because their clients did not read."""
+    counted = re.search(r'streamer_sessions_ended_total\{reason="not_read"\} (\d+)', figures(service))
+    return int(counted[1]) if counted else 0
+
+
+def unread(client: Client) -> Any:
+    """Begin a call whose responses are more than a client takes that does not read."""
     config = {**LINEAR, "enable_word_time_offsets": True}
     audio = sentences(*[say("a b c d e f g h i j k l m n o p q r s t u v w x y z")] * 20).tobytes()
+    # As much as there may be in one recording in one request.
+    return client.call(V1, [first(V1, config, interim_results=True), *(audio_of(V1, audio) for _ in range(3))])
+
+
+async def test_a_client_that_does_not_read(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session ends and gives its slot back, and its connection is cut: it holds no place among the calls."""
+    monkeypatch.setattr("streamer.bridge.dialects.dialect_client.SEND_LIMIT_S", 0.5)
+    before = not_read(exact)
+    states: list[Any] = []
     with Client(exact.grpc_port, bdp_probe=0) as client:
-        # As much as there may be in one recording in one request.
-        call = client.call(V1, [first(V1, config, interim_results=True), *(audio_of(V1, audio) for _ in range(3))])
-        await eventually(lambda: 'streamer_sessions_ended_total{reason="not_read"} 1.0' in figures(exact))
+        call = unread(client)
+        client.channel.subscribe(states.append)
+        await eventually(lambda: not_read(exact) == before + 1)
         await eventually(lambda: free(exact))
-        responses = []
+        await eventually(lambda: grpc.ChannelConnectivity.READY in states[:-1])  # and not any more
+        responses: list[Any] = []
         with pytest.raises(grpc.RpcError) as error:
             await asyncio.to_thread(lambda: responses.extend(call))
     assert error.value.code() is not grpc.StatusCode.OK
+
+
+async def test_another_call_of_a_client_that_does_not_read(
+    exact: ExactService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on to its end, and the connection is cut after it."""
+    monkeypatch.setattr("streamer.bridge.dialects.dialect_client.SEND_LIMIT_S", 0.5)
+    before = not_read(exact)
+    states: list[Any] = []
+    with Client(exact.grpc_port, bdp_probe=0) as client:
+        other = Held(first(V1), audio_of(V1, say("hello").tobytes()))
+        going_on = client.call(V1, other)
+        await eventually(lambda: running(figures(exact), "google"))
+        call = unread(client)
+        client.channel.subscribe(states.append)
+        await eventually(lambda: not_read(exact) == before + 1)
+        other.end.set()
+        assert text_of(finals(await asyncio.to_thread(list, going_on))) == "hello"
+        await eventually(lambda: grpc.ChannelConnectivity.READY in states[:-1])
+        call.cancel()
 
 
 async def test_the_shutdown(exact_triton: TritonServer) -> None:
