@@ -12,8 +12,11 @@ function realtime(client, pcm) {
   return new Promise((resolve, reject) => {
     const events = [];
     const connection = new OpenAIRealtimeWS({ model: "default" }, client);
+    let heard;
+    const hearing = new Promise((resolve) => (heard = resolve));
     connection.on("event", async (event) => {
       events.push(event);
+      if (event.type === "conversation.item.input_audio_transcription.delta") heard();
       if (event.type === "session.created") {
         const input = { format: { type: "audio/pcm", rate: 24000 }, turn_detection: null };
         connection.send({ type: "session.update", session: { type: "transcription", audio: { input } } });
@@ -21,6 +24,7 @@ function realtime(client, pcm) {
           const audio = pcm.subarray(place, place + 9600).toString("base64");
           connection.send({ type: "input_audio_buffer.append", audio });
           if (place <= pcm.length / 2 && pcm.length / 2 < place + 9600) {
+            await hearing; // its session has begun
             console.log("half");
             await new Promise((resolve) => setTimeout(resolve, 300));
           }
