@@ -30,7 +30,7 @@ from streamer.models.library import (
     name_of,
     valid_name,
 )
-from streamer.models.model_folder import ModelFolderError, read_model_folder
+from streamer.models.model_folder import ModelFolderError, PublicModel, read_any_folder
 from streamer.models.needs import this_machine
 from streamer.models.readers import (
     KnownReader,
@@ -407,14 +407,14 @@ def _window(options: argparse.Namespace, library: ModelLibrary) -> int:
     chosen = {name: seconds for name, seconds in given.items() if seconds is not None}
     path = folder / WINDOW_FILE
     try:
-        model = read_model_folder(folder)
-        if model.layout.surroundings is None:
+        model = read_any_folder(folder)
+        if not isinstance(model, PublicModel) or model.layout.surroundings is None:
             raise LibraryError(f"{options.model} has caches, so it computes nothing again and has no windows to choose")
         if chosen:
             before = path.read_bytes() if path.exists() else None
             path.write_text(json_text(asdict(window_times(folder)) | chosen) + "\n", encoding="utf-8")
             try:
-                model = read_model_folder(folder)
+                model = read_any_folder(folder)
             except ModelFolderError:
                 path.unlink() if before is None else path.write_bytes(before)
                 raise

@@ -39,7 +39,7 @@ from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacit
 from streamer.commands.settings.kinds import FilePath, Number
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
 from streamer.models.library import LibraryError, ModelLibrary
-from streamer.models.model_folder import read_model_folder
+from streamer.models.model_folder import read_any_folder
 from streamer.models.needs import KEPT_FREE
 from streamer.models.readers import whisper_models
 from streamer.models.whisper_folder import holds_whisper
@@ -241,7 +241,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
     share = None if voices is None else voices.share
-    costs = read_model_folder(model.folder).costs if is_public(model.folder) else ()
+    costs = read_any_folder(model.folder).costs if is_public(model.folder) else ()
     subject = Subject(model.name, measurement.name, measurement.gpu, configs, source, model.serve, reason, costs, share)
     return result, subject
 

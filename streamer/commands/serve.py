@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,7 @@ from streamer.commands.settings.served_models import (
     whisper_among,
 )
 from streamer.models.library import LibraryError, ModelLibrary
+from streamer.models.model_folder import read_any_folder
 from streamer.models.speaker_networks import find_speaker_networks
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
     logs.configure(settings.log_format, settings.log_level)
     if "model" not in configuration.entries and models[DEFAULT_MODEL].folder:
         logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
+    for cost in _costs(models):
+        logs.say(cost)
     exposed = not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host))
     try:
         return _serve(configuration, models, policy, dial, reader, alone, workers, exposed=exposed)
@@ -302,6 +305,14 @@ def _hearing(models: Mapping[str, ServedModel]) -> str:
     others = [f"{served.model} those that ask for {name}" for name, served in models.items() if name != DEFAULT_MODEL]
     usual = f"{models[DEFAULT_MODEL].model} hears sessions that name no model"
     return f"{', '.join([usual, *others])}."
+
+
+def _costs(models: Mapping[str, ServedModel]) -> Iterator[str]:
+    """Say what makes public models cost more than others."""
+    for served in dict.fromkeys(models.values()):
+        if served.folder is not None and is_public(served.folder):
+            for cost in read_any_folder(served.folder).costs:
+                yield f"{served.model}: {cost}."
 
 
 def _recogniser_of(model: ServedModel, alone: Collection[str]) -> ServedModel:

@@ -138,13 +138,20 @@ class MoonshineFolder:
     together: frozenset[str]
     """The parts that compute several streams in one run, so that none of them depends on the others."""
     family: Family = FAMILY
-    costs: tuple[str, ...] = ()  # nothing that a model of its size does not have
     one_by_one: bool = False  # measured costs are those of its makers' graphs, which take one stream
 
     @property
     def graphs(self) -> tuple[GraphFile, ...]:
         """All graphs of the model."""
         return tuple(self.parts.values())
+
+    @property
+    def costs(self) -> tuple[str, ...]:
+        """What makes many streams cost more than with others: a sentence for the user, without its full stop."""
+        if ENCODER in self.together:
+            return ()
+        path = self.parts[ENCODER].path.name
+        return (f"{path} computes one stream at a time, so many cost as much as each alone",)
 
 
 def holds_moonshine(folder: Path) -> bool:

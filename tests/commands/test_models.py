@@ -18,6 +18,7 @@ from tests.models.archive_shelf import Item, Shelf, archive_shelf, packed
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 from workshop.graphs.exact_nemo import make_whole_ctc_folder
 
 
@@ -129,6 +130,10 @@ def test_the_windows_of_a_model(home: Path, capsys: pytest.CaptureFixture[str]) 
     make_ctc_folder(home / "light")
     assert run(["models", "window", "light"]) == 1
     assert "light has caches, so it computes nothing again" in capsys.readouterr().err
+    (home / "moonshine").mkdir()
+    make_moonshine_folder(home / "moonshine")
+    assert run(["models", "window", "moonshine"]) == 1
+    assert "moonshine has caches, so it computes nothing again" in capsys.readouterr().err
     assert run(["models", "window", "none"]) == 1
     assert "none is not a folder" in capsys.readouterr().err
     assert run(["models", "window"]) == 2

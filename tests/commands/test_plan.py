@@ -28,6 +28,7 @@ from streamer.commands.settings.configuration import configure
 from streamer.testing.exact_service import exact_repository
 from tests.engine.reader.scripted_whisper import write_whisper
 from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 from workshop.graphs.exact_nemo import make_whole_ctc_folder
 
 # Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
@@ -224,6 +225,10 @@ def test_a_public_model(
     found = planned("--no-measure", "--memory", "2", "--model", "heavy")
     assert any(reason.startswith("Of heavy: it has no caches, so it computes each") for reason in found["why"])
     assert {part["name"]: part["main"] for part in found["parts"]}["encoder"] > 5.6 * 16_000 * 2
+    (folder.parent / "moonshine").mkdir()
+    make_moonshine_folder(folder.parent / "moonshine", batch=1)
+    found = planned("--no-measure", "--memory", "2", "--model", "moonshine")
+    assert any(reason.startswith("Of moonshine: encoder.ort computes one stream at a") for reason in found["why"])
 
 
 def repository_of(folder: Path) -> Path:

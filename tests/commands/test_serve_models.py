@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,10 @@ from websockets.asyncio.client import connect
 from streamer.base.events import Final
 from streamer.commands.cli import run
 from streamer.engine.public.loading import load_public_model
+from streamer.engine.public.moonshine_model import MoonshineModel
 from streamer.engine.recogniser import Chunk
 from streamer.engine.stream_options import StreamOptions
+from streamer.models.layout import WINDOW_FILE
 from streamer.models.library import ModelLibrary
 from streamer.testing.exact_service import add_exact_model
 from streamer.testing.exact_speech import say
@@ -30,9 +34,15 @@ from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.serve_process import Serving, serving
 from tests.triton_processes import recognisers
 from workshop.graphs.comparison import random_sound
-from workshop.graphs.exact_icefall import make_ctc_folder
+from workshop.graphs.exact_icefall import make_ctc_folder, make_int8_folder, make_whole_icefall_folder
 from workshop.graphs.exact_moonshine import make_moonshine_folder
-from workshop.graphs.exact_nemo import make_nemotron_folder, make_t_one_folder
+from workshop.graphs.exact_nemo import (
+    SIZES,
+    make_nemotron_folder,
+    make_t_one_folder,
+    make_whole_ctc_folder,
+    make_whole_folder,
+)
 
 
 async def test_models(tmp_path: Path) -> None:
@@ -131,6 +141,61 @@ async def test_a_streaming_model_of_moonshine(tmp_path: Path) -> None:
             assert "recovered" in {event["type"] for event in found}
             assert lasting(found) == undisturbed
         assert served.end() == 0
+
+
+def _make_windows(folder: Path, make: Callable[[Path], Path]) -> Path:
+    (folder / WINDOW_FILE).write_text('{"left": 1.6, "step": 0.32, "right": 0.32}')
+    return make(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "cost"),
+    [
+        (partial(_make_windows, make=make_whole_ctc_folder), "it has no caches, so it computes each moment 7 times: "),
+        (partial(make_whole_folder, durations=5, sizes=SIZES), "it has no caches, so it computes each moment 4.33 "),
+        (partial(_make_windows, make=make_whole_icefall_folder), "it has no caches, so it computes each moment 7 "),
+        (make_int8_folder, "encoder-epoch-1-avg-1.onnx rounds by the whole batch ("),
+        (partial(make_moonshine_folder, batch=1), "encoder.ort computes one stream at a time, so many cost as much "),
+    ],
+    ids=["NeMo with CTC", "NeMo with durations", "icefall", "int8", "Moonshine"],
+)
+async def test_models_that_cost_more(make: Callable[[Path], Path], cost: str, tmp_path: Path) -> None:
+    """The service says what they cost. Two sessions at once have the words of the engine, also if Triton is killed."""
+    recogniser = load_public_model(make(tmp_path), name="costly", slots=1)
+    options = StreamOptions(search="greedy", step_ms=recogniser.model.step_ms[0])
+    random = np.random.default_rng(3)
+    sounds = [random_sound(random, seconds) for seconds in (6.0, 5.0)]
+    if isinstance(recogniser.model, MoonshineModel):  # it reads only where somebody speaks
+        talk = np.frombuffer(pcm("talk.flac", TWO_SEGMENTS_S), np.int16)
+        sounds = [talk, talk[32_000:]]
+    expected = []
+    for sound in sounds:
+        recogniser.open(1, options)
+        [(_, events)] = recogniser.step([Chunk(1, sound, end=True)])
+        assert not isinstance(events, Exception)
+        expected.append(" ".join(event.text for event in events if isinstance(event, Final)))
+    assert all(expected)
+    with serving("--model", str(tmp_path), "--slots", "4") as served:
+        served.wait_for(f"{tmp_path.name}: {cost}")
+        both = await asyncio.gather(*(recognise(served.url, sound.tobytes()) for sound in sounds))
+        assert list(map(text, both)) == expected
+        found = await asyncio.gather(
+            disturbed(served.url, partial(_kill_triton, served), sounds[0].tobytes()),
+            disturbed(served.url, _nothing, sounds[1].tobytes()),
+        )
+        assert list(map(text, found)) == expected
+        assert list(map(_finals, found)) == list(map(_finals, both))
+        assert "recovered" in {event["type"] for event in found[0]}
+        assert served.end() == 0
+
+
+def _finals(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the finals with their times. The ends of speech may differ by a frame: the detector began again, too."""
+    return [event for event in lasting(events) if event["type"] == "final"]
+
+
+async def _nothing() -> None:
+    """Leave the service as it is."""
 
 
 async def _kill_triton(served: Serving) -> None:

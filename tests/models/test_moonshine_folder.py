@@ -44,6 +44,7 @@ def test_a_folder(folder: Path) -> None:
     assert public.family == Family(Architecture.MOONSHINE, SearchKind.DECODER)
     assert public.family.title == "Moonshine streaming"
     assert public.together == set(PARTS)
+    assert public.costs == ()
     assert (public.layout.left, public.layout.ahead, public.layout.step_samples) == (32, 16, 5120)
     assert public.layout.states["conv1_buffer"] == (ElementType.FLOAT, (6, 4))
     assert 64_000 < public.layout.state_bytes < 80_000
@@ -54,7 +55,9 @@ def test_a_folder(folder: Path) -> None:
 
 def test_graphs_for_one_stream(tmp_path: Path) -> None:
     """The makers export graphs for exactly one stream. These are computed one after the other."""
-    assert read_moonshine_folder(make_moonshine_folder(tmp_path, batch=1)).together == set()
+    public = read_moonshine_folder(make_moonshine_folder(tmp_path, batch=1))
+    assert public.together == set()
+    assert public.costs == ("encoder.ort computes one stream at a time, so many cost as much as each alone",)
 
 
 def test_a_graph_that_rounds_by_the_whole_batch(folder: Path) -> None:

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
+import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import quantize_dynamic
 
 TOKENS: Final = ("<blk>", "<sos/eos>", "<unk>", *(f"▁{letter}" for letter in "ABCDEFG"), *"HIJKLMNOPQRST", "'")
 MELS, HIDDEN, JOINED, CONTEXT = 80, 12, 16, 2
@@ -111,6 +113,24 @@ def _make_predictor_and_joiner(folder: Path, seed: int, batch: Batch, *, exact: 
     joiner.output(scores, "logit", (batch, len(TOKENS)))
     joiner.save(folder / "joiner-epoch-1-avg-1.onnx", {"joiner_dim": JOINED})
     write_tokens(folder)
+    return folder
+
+
+def make_int8_folder(folder: Path, seed: int = 0) -> Path:
+    """Make a folder with a Zipformer-2 transducer in int8 with operators that are not those of a usual export.
+
+    onnxruntime itself writes them when it optimises a graph in int8.
+    """
+    make_transducer_folder(folder, seed, exact=False)
+    for path in list(folder.glob("*.onnx")):
+        quantised = path.with_suffix(".int8.onnx")
+        quantize_dynamic(path, quantised, op_types_to_quantize=["MatMul"])
+        path.unlink()
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(str(quantised), options, providers=["CPUExecutionProvider"])
+        quantised.unlink()
     return folder
 
 

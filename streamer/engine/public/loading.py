@@ -46,10 +46,10 @@ def load_public_model(
     """
     public = read_any_folder(folder)
     try:
+        for cost in public.costs:
+            _LOG.warning("The model %s costs more than others: %s", name, cost)
         if isinstance(public, MoonshineFolder):
             return _moonshine(public, name, slots, idle_limit_s)
-        for cost in public.costs:
-            _LOG.warning("The model %s costs more than others of its size: %s", name, cost)
         model = GraphModel(public, name, placement)
         LOADING.mark("encoder")
         searches = token_searches(public, slots)

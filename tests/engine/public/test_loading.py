@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 from onnxruntime.quantization import quantize_dynamic
@@ -28,6 +27,7 @@ from workshop.graphs.exact_icefall import (
     TOKENS,
     make_conformer_folder,
     make_ctc_folder,
+    make_int8_folder,
     make_lstm_folder,
     make_transducer_folder,
     make_whole_icefall_ctc_folder,
@@ -193,17 +193,7 @@ def test_a_beam_with_durations(tmp_path: Path) -> None:
 
 def test_int8_that_cannot_be_rewritten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Graphs that round by the whole batch are computed for one stream at a time, so company changes nothing."""
-    folder = make_transducer_folder(tmp_path, exact=False)
-    for path in list(folder.glob("*.onnx")):
-        quantised = path.with_suffix(".int8.onnx")
-        quantize_dynamic(path, quantised, op_types_to_quantize=["MatMul"])
-        path.unlink()
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-        options.optimized_model_filepath = str(path)
-        onnxruntime.InferenceSession(str(quantised), options, providers=["CPUExecutionProvider"])
-        quantised.unlink()
-    recogniser = load_public_model(folder, name="int8", slots=3)
+    recogniser = load_public_model(make_int8_folder(tmp_path), name="int8", slots=3)
     assert "encoder-epoch-1-avg-1.onnx rounds by the whole batch (" in caplog.text
     for search in ("greedy", "beam"):
         test_any_company(recogniser, replace(OPTIONS, search=search))
