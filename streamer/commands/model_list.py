@@ -15,6 +15,7 @@ from streamer.models.library import (
     language_name,
 )
 from streamer.models.needs import (
+    USUAL_SESSIONS,
     Basis,
     Choice,
     CostTable,
@@ -122,6 +123,7 @@ class Listing(TypedDict):
     folder: str
     recommended: str | None  # the name of a model
     recommended_for: str  # the code of a language
+    recommended_sessions: int  # how many sessions it carries, if one can
     models: list[_ModelFacts]
     readers: list[_ReaderFacts]
     whisper: list[_WhisperFacts]
@@ -132,8 +134,12 @@ def content(
     catalogue: Mapping[str, KnownModel],
     language: str | None = None,
     machine: Machine | None = None,
+    sessions: int = USUAL_SESSIONS,
 ) -> Listing:
-    """Return all facts about each model, for programs. `language`: only models for this code."""
+    """Return all facts about each model, for programs.
+
+    `language`: only models for this code. `sessions`: how many the recommended model carries, if one can.
+    """
     here = library.models()
     models: list[_ModelFacts] = [
         {**_of_catalogue(model), **_of_folder(library, model.name)} for model in catalogue.values()
@@ -149,7 +155,7 @@ def content(
     for model in models:
         model["here"] = model["name"] in here
         model["kind"] = "recogniser"
-    best = _add_needs(models, catalogue, language or ENGLISH, machine or this_machine())
+    best = _add_needs(models, catalogue, language or ENGLISH, machine or this_machine(), sessions)
     default = library.default
     return {
         "default": default,
@@ -157,6 +163,7 @@ def content(
         "folder": str(library.folder),
         "recommended": best,
         "recommended_for": language or ENGLISH,
+        "recommended_sessions": sessions,
         "models": models,
         "readers": reader_content(language),
         "whisper": whisper_content(language),
@@ -164,7 +171,7 @@ def content(
 
 
 def _add_needs(
-    models: list[_ModelFacts], catalogue: Mapping[str, KnownModel], language: str, machine: Machine
+    models: list[_ModelFacts], catalogue: Mapping[str, KnownModel], language: str, machine: Machine, sessions: int
 ) -> str | None:
     """Add what each model needs here. Return the name of the one that is recommended for the language."""
     costs, choices = CostTable(), []
@@ -182,7 +189,7 @@ def _add_needs(
             facts["needs"] = _Needs(
                 memory_bytes=needs.memory_bytes, cores=needs.cores, sessions=needs.sessions, basis=needs.basis.value
             )
-    best = recommend(language, choices, machine)
+    best = recommend(language, choices, machine, sessions)
     for facts in models:
         facts["recommended"] = best is not None and facts["name"] == best.model.name
     return best.model.name if best else None

@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Final, TextIO
 
 from streamer.base.address import is_address
-from streamer.base.text import as_sentence, did_you_mean_one_of, json_text
+from streamer.base.text import as_sentence, counted, did_you_mean_one_of, json_text
 from streamer.commands import model_list
 from streamer.commands.arguments import USAGE, argument
-from streamer.commands.settings.kinds import Number
+from streamer.commands.settings.kinds import Number, Whole
 from streamer.commands.terminal.status_lines import StatusLines, first_that_fits, is_terminal
 from streamer.models.layout import FRAME_MS, LONGEST_WINDOW, WINDOW_FILE, window_times
 from streamer.models.library import (
@@ -31,7 +31,7 @@ from streamer.models.library import (
     valid_name,
 )
 from streamer.models.model_folder import ModelFolderError, PublicModel, read_any_folder
-from streamer.models.needs import this_machine
+from streamer.models.needs import USUAL_SESSIONS, this_machine
 from streamer.models.readers import (
     KnownReader,
     check_reader,
@@ -58,7 +58,8 @@ examples:
   streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26
                                                fetch one; after an interruption, the same command goes on
   streamer models get --recommended            the one that is recommended for English and this machine
-  streamer models get --recommended --language de
+  streamer models get --recommended --language de --sessions 20
+                                               one that carries so many sessions at a time
   streamer models get moonshine-tiny           a reader
   streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
                                                one that is not in the list
@@ -79,6 +80,7 @@ _NEED_MODEL: Final = ("get", "import", "remove", "window")
 # The actions that have each option.
 _ACTIONS_OF: Final = {
     "language": ("list", "get"),
+    "sessions": ("list", "get"),
     "json": ("list",),
     "sha256": ("get",),
     "mirror": ("get",),
@@ -88,6 +90,7 @@ _ACTIONS_OF: Final = {
 }
 _FLAGS: Final = {
     "language": "--language",
+    "sessions": "--sessions",
     "json": "--json",
     "sha256": "--checksum",
     "mirror": "--from",
@@ -127,6 +130,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="get: the model that is recommended for the language and this machine",
     )
+    add(
+        "--sessions",
+        type=argument(Whole(1)),
+        metavar="N",
+        help=f"list, get --recommended: how many sessions at a time that model must carry here ({USUAL_SESSIONS})",
+    )
     add("--json", action="store_true", help="list: print one JSON object with all that is known")
     add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
     add(
@@ -159,8 +168,9 @@ def _contradiction(options: argparse.Namespace) -> str:
             return f"{_FLAGS[name]} is only for `streamer models {actions[0]}`"
     if options.recommended and options.model:
         return "--recommended chooses the model: leave out its name"
-    if options.action == "get" and options.language and not options.recommended:
-        return "--language of `streamer models get` needs --recommended"
+    for name in ("language", "sessions"):
+        if options.action == "get" and getattr(options, name) and not options.recommended:
+            return f"{_FLAGS[name]} of `streamer models get` needs --recommended"
     if options.action in _NEED_MODEL and not (options.model or options.recommended):
         return f"say which model to {options.action}"
     if options.mirror and not is_address(options.mirror):
@@ -174,7 +184,8 @@ def _contradiction(options: argparse.Namespace) -> str:
 
 def _list(options: argparse.Namespace, library: ModelLibrary) -> int:
     language = options.language and language_code(options.language, others=_other_languages())
-    listing = model_list.content(library, known_models(), language)
+    sessions = options.sessions or USUAL_SESSIONS
+    listing = model_list.content(library, known_models(), language, sessions=sessions)
     print(json_text(listing, indent=1) if options.json else model_list.text(listing))
     return 0
 
@@ -188,7 +199,8 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
     from streamer.models.installation import fetch_model, file_at
 
     if options.recommended:
-        options.model = _recommended_name(options.language or ENGLISH, library)
+        language, sessions = options.language or ENGLISH, options.sessions or USUAL_SESSIONS
+        options.model = _recommended_name(language, sessions, library)
     if options.model in known_readers():
         return _get_reader(known_readers()[options.model], options.sha256, options.mirror or "")
     model = _find_model(options.model)
@@ -211,14 +223,18 @@ def _get(options: argparse.Namespace, library: ModelLibrary) -> int:
     return 0
 
 
-def _recommended_name(language: str, library: ModelLibrary) -> str:
+def _recommended_name(language: str, sessions: int, library: ModelLibrary) -> str:
     """Return the name of the model for this language and machine. LibraryError if there is none, with the reason."""
     code, machine = language_code(language), this_machine()
-    listing = model_list.content(library, known_models(), code, machine)
+    listing = model_list.content(library, known_models(), code, machine, sessions)
     if name := listing["recommended"]:
         _say(f"{name} is recommended for {language_name(code)} on this machine")
-        if any(model["recommended"] and not model["needs"]["sessions"] for model in listing["models"]):
+        [carried] = [model["needs"]["sessions"] for model in listing["models"] if model["recommended"]]
+        if not carried:
             _say(f"it may be slower here than people speak: `streamer plan --model {name}` measures that")
+        elif carried < sessions:
+            few = f"none carries {counted(sessions, 'session')} here by an estimate, and this one {carried}"
+            _say(f"{few}: `streamer plan --model {name}` measures that")
         return name
     models = [model for model in listing["models"] if "not_yet" not in model]
     sizes = [model["needs"]["memory_bytes"] for model in models if "needs" in model]

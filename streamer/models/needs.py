@@ -164,12 +164,19 @@ def needs_of(model: KnownModel, machine: Machine, costs: CostTable, files: Files
     return Needs(process + stream, round(alone, 2), sessions, basis)
 
 
-def recommend(language: str, choices: Iterable[Choice], machine: Machine) -> Choice | None:
+USUAL_SESSIONS: Final = 4
+"""How many live sessions a recommended model carries, if nobody says another number and one can."""
+
+
+def recommend(
+    language: str, choices: Iterable[Choice], machine: Machine, sessions: int = USUAL_SESSIONS
+) -> Choice | None:
     """Return the model for this language and machine; None if there is none.
 
-    Only models with a known licence that fit into the memory count, and those that keep up with speech before others.
-    The cheapest with published errors comes first. Another one takes its place only if it has fewer errors in all
-    corpora that both were tested on. So no errors of different corpora are compared.
+    Only models with a known licence that fit into the memory count. Of these, only those that carry so many sessions,
+    or else those that carry the most. The cheapest of them with published errors comes first. Another one takes its
+    place only if it has fewer errors in all corpora that both were tested on. So no errors of different corpora are
+    compared, and errors count more than sessions beyond those that were asked for.
     """
     fitting = [
         choice
@@ -179,7 +186,8 @@ def recommend(language: str, choices: Iterable[Choice], machine: Machine) -> Cho
         and not choice.model.not_yet
         and choice.needs.memory_bytes <= machine.room
     ]
-    fitting = [choice for choice in fitting if choice.needs.sessions] or fitting
+    enough = min(sessions, max((choice.needs.sessions for choice in fitting), default=0))
+    fitting = [choice for choice in fitting if choice.needs.sessions >= enough]
     tested = sorted((choice for choice in fitting if choice.model.errors), key=_expense)
     best = next(iter(tested or sorted(fitting, key=_expense)), None)
     for choice in tested[1:]:

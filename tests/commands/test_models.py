@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,8 +165,13 @@ def test_the_recommended_model(home: Path, capsys: pytest.CaptureFixture[str]) -
     path, said = capsys.readouterr()
     assert said.startswith("streamer: small-en is recommended for English on this machine.\n")
     assert path == f"{home / 'small-en'}\n"
-    assert run(["models", "get", "--recommended", "--language", "English"]) == 0
-    assert "small-en is already here" in capsys.readouterr().err
+    assert run(["models", "get", "--recommended", "--language", "English", "--sessions", "2000"]) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"none carries 2000 sessions here by an estimate, and this one \d+: `streamer plan --model ", said)
+    assert "small-en is already here" in said
+    assert run(["models", "list", "--json", "--sessions", "2000"]) == 0
+    listing = json.loads(capsys.readouterr().out)
+    assert (listing["recommended"], listing["recommended_sessions"]) == ("small-en", 2000)
 
 
 @pytest.mark.usefixtures("known")
@@ -270,6 +276,8 @@ def test_a_model_from_a_disk(home: Path, archive: bytes, tmp_path: Path, capsys:
         (["list", "--from", "https://c.org"], 2, "--from is only for `streamer models get`"),
         (["get", "small-en", "--recommended"], 2, "--recommended chooses the model: leave out its name"),
         (["get", "small-en", "--language", "en"], 2, "--language of `streamer models get` needs --recommended"),
+        (["get", "small-en", "--sessions", "2"], 2, "--sessions of `streamer models get` needs --recommended"),
+        (["remove", "small-en", "--sessions", "2"], 2, "--sessions is only for `streamer models list`"),
         (["list", "--recommended"], 2, "--recommended is only for `streamer models get`"),
         (["fetch", "small-en"], 2, "invalid choice: 'fetch'"),
     ],
