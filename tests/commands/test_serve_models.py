@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from numpy.typing import NDArray
 from websockets.asyncio.client import connect
 
 from streamer.base.events import Final
@@ -30,6 +31,7 @@ from tests.bridge.service_client import disturbed, lasting, recognise, rest, tex
 from tests.bridge.uploads.uploading import form, post, recording
 from tests.command_run import SHORT, streamer, streamer_here
 from tests.engine.reader.scripted_whisper import write_whisper
+from tests.project import ROOT
 from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.serve_process import Serving, serving
 from tests.triton_processes import recognisers
@@ -319,3 +321,32 @@ def test_a_service_has_one_reader(
     given = [each.replace("OTHER", "./two") for each in others]
     assert run(["serve", "--model", "./one", *given]) == 2
     assert "a service has one reader" in capsys.readouterr().err
+
+
+def _dialled(keys: str, random: np.random.Generator) -> NDArray[np.int16]:
+    """The tones of these keys, each with a pause after it."""
+    at = np.arange(3_200) / 16_000
+    parts = []
+    for key in keys:
+        row, column = divmod("123A456B789C*0#D".index(key), 4)
+        heights = (697, 770, 852, 941)[row], (1209, 1336, 1477, 1633)[column]
+        parts += [sum(3_000 * np.sin(2 * np.pi * height * at) for height in heights), np.zeros(3_200)]
+    sound = np.concatenate(parts)
+    return (sound + random.normal(0, 20, len(sound))).astype(np.int16)
+
+
+async def test_the_example_of_a_model_of_your_own() -> None:
+    """It is short, and has batches, recovery and all the rest like any model."""
+    folder = ROOT / "examples" / "telephone_keys"
+    files = (folder / "config.pbtxt", folder / "1" / "model.py")
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) < 200
+    random = np.random.default_rng(1)
+    numbers = ["0301234567", "112*#"]
+    sounds = [_dialled(number, random).tobytes() for number in numbers]
+    with serving("--repository", str(folder.parent), "--model", "telephone_keys", "--slots", "4") as served:
+        both = await asyncio.gather(*(recognise(served.url, sound) for sound in sounds))
+        assert [text(events) for events in both] == [" ".join(number) for number in numbers]
+        found = await disturbed(served.url, partial(_kill_triton, served), sounds[0])
+        assert "recovered" in {event["type"] for event in found}
+        assert lasting(found) == lasting(both[0])
+        assert served.end() == 0
