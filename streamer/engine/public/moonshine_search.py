@@ -134,6 +134,7 @@ class MoonshineSearch:
             segment.active += [True] * len(frames) if spoken is None else spoken[row].tolist()
             if segment.frames - segment.read >= _GROWTH and any(segment.active[max(0, segment.read - _SINCE) :]):
                 self._read(slot)
+            self._keep_old(slot)
         return [self._hypothesis(self._segments[slot]) for slot in slots]
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
@@ -177,9 +178,15 @@ class MoonshineSearch:
         if self._keeps:
             sure_until = min(segment.read, segment.frames - _UNSURE)
             agreed = sum(token.end <= sure_until for token in segment.tokens[:same])
-            settled = segment.frames - self._settle[slot] if self._settle[slot] else 0
-            segment.kept = max(segment.kept, agreed, sum(token.end <= settled for token in segment.tokens))
+            segment.kept = max(segment.kept, agreed)
         segment.read = segment.frames
+
+    def _keep_old(self, slot: int) -> None:
+        """Keep the tokens that are so old that they must not change any more, also where nothing is read."""
+        segment = self._segments[slot]
+        if self._keeps and self._settle[slot]:
+            settled = segment.frames - self._settle[slot]
+            segment.kept = max(segment.kept, sum(token.end <= settled for token in segment.tokens))
 
 
 def _placed(segment: _Segment, before: Sequence[Token], reading: Reading) -> list[Token]:

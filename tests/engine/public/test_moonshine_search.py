@@ -114,6 +114,25 @@ def test_settled_words(recogniser: Recogniser) -> None:
     assert most_stable(replace(OPTIONS, settle_ms=500)) > most_stable(OPTIONS)
 
 
+def test_words_settle_while_nobody_speaks(tmp_path: Path) -> None:
+    """In a pause nothing is read again. Words get so old that they must not change, nevertheless."""
+    search = MoonshineSearch(read_moonshine_folder(make_moonshine_folder(tmp_path)), 1)
+    frames = np.random.default_rng(0).integers(-8, 9, (1, 16, 32)).astype(np.float32)
+    stable = []
+    for settle_frames in (0, 25):
+        for _ in search.prepare(0, (), settle_frames):
+            pass
+        search.reset([0])
+        for spoken in (True, False, False, False):
+            log_probs = np.full((1, 16, 1), 0.0 if spoken else -9.0, np.float32)
+            [hypothesis] = search.advance([0], {FRAMES: frames, ACTIVITY: log_probs})
+        assert len(hypothesis.words) > 1
+        assert hypothesis.words[-1].end <= 64 - 25
+        stable.append((hypothesis.stable, len(hypothesis.words) - 1))
+    (unsettled, _), (settled, most) = stable
+    assert unsettled < settled == most
+
+
 def test_nobody_speaks(recogniser: Recogniser) -> None:
     """A decoder writes words for anything, but where nobody speaks there are none."""
     noise = np.random.default_rng(0).integers(-40, 40, 80_000, dtype=np.int16)
