@@ -6,6 +6,9 @@ A manifest is the table that `streamer evaluate` reads, with a column `speaker`.
 conversations of 90 s are made: pauses of 0.2 to 2 s, some overlap, voices of different levels. The seeds are fixed.
 They are heard as a live session hears them, and scored by pyannote.metrics, which is not ours: it is in no part of the
 project, so it is installed by hand (`pip install pyannote.metrics`).
+`--beside` measures something else in the same conversations: `moonshine`, the pipeline of moonshine-voice, or
+`resemblyzer`, our clustering with prints of resemblyzer 0.1.4 (installed by hand, too), for which the number of voices
+must be given, because the limits in the code are not for them.
 `--part` takes the speakers of one half: parameters were chosen on the first half of other manifests.
 """
 
@@ -23,7 +26,8 @@ from streamer.engine.speakers.networks import VoiceNetworks
 from streamer.models.library import LibraryError
 from streamer.models.speaker_networks import REQUIREMENT, find_speaker_networks, read_speaker_networks
 from workshop.speakers.conversations import Conversation, make_conversation, voices_of
-from workshop.speakers.measurement import Figures, measure, pyannote_scorer
+from workshop.speakers.measurement import Figures, measure, measure_other, pyannote_scorer
+from workshop.speakers.others import ResemblyzerNetworks, moonshine_turns
 
 
 def main() -> int:
@@ -37,6 +41,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=5, help="conversations for each number of voices (5)")
     parser.add_argument("--seconds", type=float, default=90.0, help="the length of a conversation (90)")
     parser.add_argument("--first-seed", type=int, default=1000)
+    parser.add_argument("--beside", choices=("moonshine", "resemblyzer"), help="measure this in place of ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     options = parser.parse_args()
     try:
@@ -52,7 +57,8 @@ def main() -> int:
         library = find_speaker_networks()
         if library is None:
             raise LibraryError(f"there are no networks of speakers: install {REQUIREMENT}")
-        networks = VoiceNetworks(read_speaker_networks(library))
+        kind = ResemblyzerNetworks if options.beside == "resemblyzer" else VoiceNetworks
+        networks = kind(read_speaker_networks(library))
     except ImportError as error:
         print(f"speakers: the package of {error.name} is missing: pip install pyannote.metrics", file=sys.stderr)
         return 1
@@ -68,7 +74,11 @@ def main() -> int:
     rows: dict[str, list[Figures]] = {}
     for count in options.voices:
         if count <= len(voices):
-            rows[f"{count} voices"] = measure(networks, conversations(count), scorer)
+            name = f"{count} voices"
+            if options.beside == "moonshine":
+                rows[name] = [measure_other("Moonshine", moonshine_turns, conversations(count), scorer)]
+            else:
+                rows[name] = measure(networks, conversations(count), scorer)
             _print(f"{count} voices", rows[f"{count} voices"])
     if options.json:
         content = {name: [asdict(row) for row in own] for name, own in rows.items()}
@@ -81,7 +91,9 @@ def _print(name: str, rows: list[Figures]) -> None:
         shares = (
             f"{row.error:6.1%} = {row.missed:.1%} missed + {row.invented:.1%} invented + {row.confused:.1%} confused"
         )
-        count = f"number right in {row.right_count} of {row.conversations}"
+        count = (
+            f"number right in {row.right_count} of {row.conversations} ({row.too_many} too many, {row.too_few} too few)"
+        )
         print(f"{name}, {row.name:26} {shares}, {count}, {row.cpu_s:.3f} CPU s a second", flush=True)
 
 
