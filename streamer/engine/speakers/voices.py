@@ -25,6 +25,10 @@ from streamer.engine.speakers.networks import PRINT_NUMBERS, RATE, Floats, Run
 NOBODY: Final = -1  # the voice of a piece that cannot be told
 
 _SAME_GROUP: Final = 0.4  # groups that are less similar than this are of two voices
+_SAME_GROUP_LIVE: Final = 0.42  # the same, while they are heard
+# A print of little speech is less similar to all prints of its voice, by about this share: 1 for 3 s, 0.8 for one.
+_CERTAIN_S: Final = 3.0
+_LESS_PER_S: Final = 0.1
 _TELLING_S: Final = 0.8  # shorter pieces do not make groups
 _BEGUN_S: Final = 1.5  # a run that goes on is told from here on
 _GOES_ON: Final = RATE // 10  # a run that ends so near to the end of its window may go on
@@ -111,7 +115,7 @@ class Voices:
         if self._merged[0] != NOBODY or len(last) < 2:
             return None
         seconds = _seconds(last)
-        amounts = _amounts(_linked(last["print"].astype(np.float32), seconds, 0), last["voice"], seconds)
+        amounts = _amounts(_linked_live(last), last["voice"], seconds)
         totals, main = amounts.sum(0), amounts.argmax(0)
         steady = (totals >= _MERGED_S) & (amounts.max(0) >= _MERGED_SHARE * totals)
         enrolled = set(last["voice"][last["start"] < 0].tolist())
@@ -133,8 +137,8 @@ class Voices:
         if len(last) and piece["alone_s"] < _TELLING_S:
             return _nearest(own, prints, last["voice"])
         telling = last["alone_s"] >= _TELLING_S
-        seconds = _seconds(np.append(last[telling], piece))
-        group = _linked(np.vstack([prints[telling], own]), seconds, 0)
+        compared = np.append(last[telling], piece)
+        seconds, group = _seconds(compared), _linked_live(compared)
         amounts = _amounts(group[:-1], last["voice"][telling], seconds[:-1])
         mine = int(group[-1])
         if mine < len(amounts) and amounts[mine].any():
@@ -295,10 +299,19 @@ def _grouped(prints: Floats, seconds: NDArray[np.float64], count: int) -> tuple[
     return sums, weights
 
 
-def _linked(prints: Floats, weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def _linked_live(pieces: Pieces) -> NDArray[np.int64]:
+    """Group pieces while a stream is heard, when many are short. Return the group of each.
+
+    Otherwise a voice would have another group for its short pieces. The second look gains nothing by this.
+    """
+    certainty = 1 - _LESS_PER_S * np.maximum(0, _CERTAIN_S - pieces["alone_s"])
+    return _linked(pieces["print"].astype(np.float32) / certainty[:, None], _seconds(pieces), 0, _SAME_GROUP_LIVE)
+
+
+def _linked(prints: Floats, weights: NDArray[np.float64], count: int, limit: float = _SAME_GROUP) -> NDArray[np.int64]:
     """Group prints by average linkage. Return the group of each.
 
-    Groups are joined while two are similar enough, or until there are `count`.
+    Groups are joined while two are as similar as `limit`, or until there are `count`.
     """
     similar = prints @ prints.T
     np.fill_diagonal(similar, -np.inf)
@@ -309,7 +322,7 @@ def _linked(prints: Floats, weights: NDArray[np.float64], count: int) -> NDArray
     for left in range(len(prints), max(1, count), -1):
         one = int(best.argmax())
         other = int(nearest[one])
-        if left <= 1 or (not count and best[one] < _SAME_GROUP):
+        if left <= 1 or (not count and best[one] < limit):
             break
         joined = (similar[one] * weights[one] + similar[other] * weights[other]) / (weights[one] + weights[other])
         weights[one] += weights[other]

@@ -60,6 +60,15 @@ def test_a_voice_that_was_taken_for_another_gets_a_number_of_its_own() -> None:
     assert told[-4:] == [0, 1, 0, 1]
 
 
+def test_a_short_sound_may_be_less_like_its_voice() -> None:
+    """What makes two long sounds two voices is no more than the doubt about a short one."""
+    other = np.zeros(PRINT_NUMBERS, np.float32)
+    other[1], other[2] = 0.38, np.sqrt(1 - 0.38**2)
+    first = _run(0.0, 3.0, _between(1, 2, 0.0))
+    for seconds, told in ((3.0, [0, 1]), (1.0, [0, 0])):
+        assert Voices().take([first, _run(4.0, seconds, other)], 0, 0)["voice"].tolist() == told
+
+
 def test_two_voices_that_turn_out_to_be_one_are_merged_once() -> None:
     """The second number is told no more, and nothing is merged a second time, even from a memory."""
     voices, chance = Voices(), np.random.default_rng(1)
