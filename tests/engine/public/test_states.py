@@ -3,48 +3,78 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
+import pytest
 
+from streamer.engine.public.sessions import new_session
 from streamer.engine.public.states import SlotStates
+from streamer.models.graph_writer import GraphWriter
 from streamer.models.layout import StatePort
 from streamer.models.onnx_file import ElementType, Port
 
-SLOTS = 5
+SLOTS = 40
 
 
-def test_every_slot_keeps_its_own_states() -> None:
-    """Whichever slots are computed together, each has its own states since its last reset."""
-    ports = [
-        StatePort(Port("first", ElementType.FLOAT, None), (1, 2), 0, "first"),
-        StatePort(Port("middle", ElementType.INT64, None), (2, 1, 3), 1, "middle"),
-    ]
-    states = SlotStates(ports, [np.float32, np.int64], SLOTS)
-    expected = [0] * SLOTS
+@pytest.fixture(scope="module")
+def adder() -> tuple[onnxruntime.InferenceSession, str, list[StatePort]]:
+    """A graph that adds a number to each state of a stream, its output, and its states: three have two shapes."""
+    graph = GraphWriter()
+    added = graph.input("added", ["N"])
+    rows = graph.node("Unsqueeze", added, graph.numbers(1))
+    whole = graph.node("Unsqueeze", graph.node("Cast", added, to=int(ElementType.INT64)), graph.numbers(0, 2))
+    ports = []
+    for name, kind, shape, axis, more in (
+        ("first", ElementType.FLOAT, (1, 2), 0, rows),
+        ("middle", ElementType.INT64, (2, 1, 3), 1, whole),
+        ("other", ElementType.FLOAT, (1, 2), 0, rows),
+    ):
+        sizes: list[int | str] = [*shape[:axis], "N", *shape[axis + 1 :]]
+        value = graph.node("Add", graph.input(name, sizes, kind), more)
+        graph.output(value, sizes, kind)
+        ports.append(StatePort(Port(name, kind, None), shape, axis, value))
+    output = graph.node("Neg", added)
+    graph.output(output, ["N"])
+    return new_session(graph.content()), output, ports
+
+
+Adder = tuple[onnxruntime.InferenceSession, str, list[StatePort]]
+TYPES = [np.float32, np.int64, np.float32]
+
+
+def add(states: SlotStates, adder: Adder, slots: list[int], numbers: list[int]) -> None:
+    session, output, _ = adder
+    given = np.array(numbers, np.float32)
+    assert (states.compute(session, slots, {"added": given}, output) == -given).all()
+
+
+def test_every_slot_keeps_its_own_states(adder: Adder) -> None:
+    """Whichever slots are computed together, in whatever order, each has its own states since its last reset."""
+    states = SlotStates(adder[2], TYPES, SLOTS)
+    expected = np.zeros(SLOTS, int)
     random = np.random.default_rng(0)
-    slots = [0, 2, 3]
     for _ in range(200):
-        if random.random() < 0.4:
-            slots = sorted(random.choice(SLOTS, random.integers(1, SLOTS), replace=False).tolist())
-        batch = states.batch(slots)
-        assert batch["first"][:, 0].tolist() == [expected[slot] for slot in slots]
-        assert batch["middle"][1, :, 2].tolist() == [expected[slot] for slot in slots]
-        added = random.integers(1, 100, len(slots))
-        states.replace(slots, [batch["first"] + added[:, None], batch["middle"] + added[None, :, None]])
-        for slot, number in zip(slots, added.tolist(), strict=True):
-            expected[slot] += number
+        slots = random.choice(SLOTS, random.integers(1, SLOTS), replace=False)
+        numbers = random.integers(1, 100, len(slots))
+        add(states, adder, slots.tolist(), numbers.tolist())
+        expected[slots] += numbers
         if random.random() < 0.3:
-            cleared = random.choice(SLOTS, 2, replace=False).tolist()
-            states.reset(cleared)
-            for slot in cleared:
-                expected[slot] = 0
-    states.settle()
-    assert states["middle"][0, :, 0].tolist() == expected
+            cleared = random.choice(SLOTS, 2, replace=False)
+            states.reset(cleared.tolist())
+            expected[cleared] = 0
+        assert (states["first"] == expected[:, None]).all()
+        assert (states["middle"] == expected[None, :, None]).all()
+        assert (states["other"] == expected[:, None]).all()
+    first, middle, _ = states.copies()
+    states.reset(list(range(SLOTS)))
+    assert (first[:, 1] == expected).all()
+    assert (middle[1, :, 2] == expected).all()
+    assert not states["middle"].any()
 
 
-def test_the_same_batch_is_not_copied() -> None:
-    """If the same slots are computed again, the graph gets the arrays that it returned."""
-    states = SlotStates([StatePort(Port("state", ElementType.FLOAT, None), (1, 2), 0, "out")], [np.float32], SLOTS)
-    states.batch([1, 2])
-    given = np.ones((2, 2), np.float32)
-    states.replace([1, 2], [given])
-    assert states.batch([1, 2])["state"] is given
-    assert states.batch([2])["state"].tolist() == [[1, 1]]
+def test_an_output_stays_as_it_was(adder: Adder) -> None:
+    """What a batch gave does not change when the next one of its size is computed."""
+    session, output, ports = adder
+    states = SlotStates(ports, TYPES, SLOTS)
+    given = [np.full(3, number, np.float32) for number in range(3)]
+    results = [states.compute(session, [1, 2, 3], {"added": numbers}, output) for numbers in given]
+    assert [result.tolist() for result in results] == [[-number] * 3 for number in range(3)]

@@ -105,7 +105,7 @@ def test_a_fault_is_noticed(
     def forgetful(self: GraphModel, states: ModelState, slots: list[int]) -> None:
         kept = states[state].copy()
         reset(self, states, slots)
-        states[state] = np.where(kept > 0, kept_number, states[state]).astype(kept.dtype)
+        states[state][:] = np.where(kept > 0, kept_number, states[state]).astype(kept.dtype)
 
     monkeypatch.setattr(GraphModel, "reset", forgetful)
     assert compare(make(tmp_path), 12, seconds=2).different
