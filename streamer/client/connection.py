@@ -179,16 +179,17 @@ class Connection:
     def overdue(self, complaint: str) -> SessionError:
         """Close the connection because the service has missed a deadline. All waiting tasks get this reason."""
         self._overdue = f"The service at {self.url} {complaint} for {self.patience_s:g} s."
-        self._closing = asyncio.create_task(self._websocket.close())
+        self._closing = asyncio.create_task(self._close_websocket())
         return SessionError(ClientCode.OVERDUE, self._overdue)
 
     def abort(self) -> None:
         """End the connection at once, without a close frame."""
-        self._websocket.transport.abort()
+        with suppress(AttributeError):  # as below
+            self._websocket.transport.abort()
 
     async def close(self, limit_s: float = CLOSE_S) -> None:
         """Close the connection, even if messages are still on their way. A service that reads nothing is left soon."""
-        closing = asyncio.ensure_future(self._websocket.close())
+        closing = asyncio.ensure_future(self._close_websocket())
         await asyncio.wait({closing}, timeout=limit_s)
         if not closing.done():
             self.abort()
@@ -198,6 +199,12 @@ class Connection:
             await asyncio.gather(self._receiving, return_exceptions=True)
         if self._closing is not None:
             await self._closing
+
+    async def _close_websocket(self) -> None:
+        # asyncio fails if a transport is aborted that has closed itself once its last data was written. websockets
+        # aborts it at its own limit, so at that moment this can happen. The connection is gone then.
+        with suppress(AttributeError):
+            await self._websocket.close()
 
     def _start_receiving(self) -> asyncio.Task[str | bytes]:
         """Receive a message in another task. The callback keeps Python from reporting an error that nobody reads."""

@@ -105,6 +105,30 @@ async def _send_for_ever(session: Session) -> None:
         await session.send(bytes(1 << 20))
 
 
+async def test_a_connection_that_closed_itself_can_be_cut_off() -> None:
+    """The last data is written just before the limit at which the connection is cut off: nothing fails."""
+    served: list[ServerConnection] = []
+
+    async def pause(websocket: ServerConnection) -> None:
+        await websocket.recv()
+        await websocket.send(READY)
+        websocket.transport.pause_reading()
+        served.append(websocket)
+        await websocket.wait_closed()
+
+    async with peer(pause) as address:
+        session = await connect(address)
+        connection = session._connection
+        transport = connection._websocket.transport
+        while not transport.get_write_buffer_size():
+            transport.write(bytes(1_000_000))
+        transport.close()
+        served[0].transport.resume_reading()
+        await connection._websocket.wait_closed()
+        connection.abort()
+        await session.close()
+
+
 async def test_something_else_on_the_port_is_no_service() -> None:
     """A server of another kind is distinguished from a service that is away."""
 
