@@ -2,11 +2,14 @@
 
     python scripts/service/soak.py long [MANIFEST] [--minutes 60] [--pace N] [--server URL]
     python scripts/service/soak.py faults [--minutes 10] [--seed N] [--tritons 2] [--every 6]
+    python scripts/service/soak.py network [--minutes 10] [--seed N] [--sessions 1000] [--store]
 
 `long` runs one session of an hour. It checks that memory does not grow, results do not come later, times do not drift,
 and words do not change. `faults` runs thousands of sessions while clients vanish and Tritons die. It checks that no
-word is lost, doubled, or sent to another session. Both print a table. The exit status is 0 only if all checks pass.
-Linux only. See docs/explanation/soak.md and docs/how-to/evaluation.md.
+word is lost, doubled, or sent to another session. `network` does so with three bridges, three Tritons and a balancer
+in network namespaces of their own, whose links and nodes fail, and with clients that return to any bridge. It needs no
+rights. All print a table. The exit status is 0 only if all checks pass. Linux only. See docs/explanation/soak.md and
+docs/how-to/evaluation.md.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from streamer.audio.recordings import AudioError
 from streamer.base.package import shipped
@@ -27,7 +31,11 @@ from streamer.commands.accuracy.manifest import ManifestError
 from streamer.commands.interrupt import run_until_signal
 from streamer.commands.settings.served_models import folder_error
 from workshop.soak import long_session
-from workshop.soak.faults import Settings, UndisturbedError, soak
+from workshop.soak.faults import UndisturbedError, soak
+from workshop.soak.network import NetworkError, enter
+from workshop.soak.network_faults import NetworkSettings, soak_network
+from workshop.soak.report import SoakReport
+from workshop.soak.soak_run import Settings
 from workshop.watched_process import service
 
 FOLDER = Path("build/soak")
@@ -35,9 +43,9 @@ HEADS = "asr_heads"
 
 
 def main() -> int:
-    """Run one of the two commands."""
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="long|faults")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="long|faults|network")
     long = commands.add_parser("long", help="one session of an hour")
     long.set_defaults(run=_long)
     add = long.add_argument
@@ -60,6 +68,20 @@ def main() -> int:
     add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
     add("--public-model", type=Path, metavar="FOLDER", help="use recordings and the public model in this folder")
     add("--model", choices=(MODEL, HEADS), default=MODEL, help=f"{HEADS}: the recogniser in steps ({MODEL})")
+    add("--only", type=int, metavar="NUMBER", help="repeat only this session")
+    add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
+    network = commands.add_parser("network", help="sessions at several bridges, whose network and nodes fail")
+    network.set_defaults(run=_network)
+    add = network.add_argument
+    add("--minutes", type=float, default=NetworkSettings.minutes, help="how long new sessions begin (10)")
+    add("--seed", type=int, help="the seed for all random choices (default: a new one)")
+    add("--sessions", type=int, default=NetworkSettings.sessions, metavar="N", help="sessions in all (1000)")
+    add("--at-a-time", type=int, default=NetworkSettings.at_a_time, metavar="N", help="the most at a time (150)")
+    add("--words", type=_range, default=NetworkSettings.words, metavar="N-N", help="words of a session (15-50)")
+    add("--bridges", type=int, default=NetworkSettings.bridges, help="bridges behind the balancer (3)")
+    add("--tritons", type=int, default=NetworkSettings.tritons, help="Tritons behind the bridges (3)")
+    add("--every", type=float, default=NetworkSettings.every, metavar="S", help="seconds between faults; 0: none (2.4)")
+    add("--store", action="store_true", help="the bridges have a store, which fails too")
     add("--only", type=int, metavar="NUMBER", help="repeat only this session")
     add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
@@ -89,13 +111,7 @@ def _faults(options: argparse.Namespace) -> int:
         return _failed([f"choose --public-model or --model {options.model}, not both"])
     if options.public_model and (wrong := folder_error(options.public_model)):
         return _failed([f"--public-model {wrong}"])
-    seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
-    folder = options.folder or FOLDER / str(seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob("session-*.json"):  # files of an earlier run
-        path.unlink()
-    tell = partial(print, "soak:", file=sys.stderr, flush=True)
-    tell(f"seed {seed}; broken sessions are written to {folder}")
+    seed, folder, tell = _prepared(options)
     settings = Settings(
         seed,
         folder,
@@ -110,9 +126,48 @@ def _faults(options: argparse.Namespace) -> int:
         options.model,
         options.only,
     )
+    return _reported(soak(settings, tell), folder)
+
+
+def _network(options: argparse.Namespace) -> int:
+    try:
+        enter()
+    except (NetworkError, OSError) as error:
+        return _failed([str(error)])
+    seed, folder, tell = _prepared(options)
+    settings = NetworkSettings(
+        seed,
+        folder,
+        options.minutes,
+        options.at_a_time,
+        options.tritons,
+        every=options.every,
+        only=options.only,
+        bridges=options.bridges,
+        sessions=options.sessions,
+        words=options.words,
+        store=options.store,
+    )
+    return _reported(soak_network(settings, tell), folder)
+
+
+def _prepared(options: argparse.Namespace) -> tuple[int, Path, Callable[[str], None]]:
+    """Return the seed, the folder without files of an earlier run, and what tells the progress."""
+    seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
+    folder = options.folder or FOLDER / str(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("session-*.json"):
+        path.unlink()
+    tell = partial(print, "soak:", file=sys.stderr, flush=True)
+    tell(f"seed {seed}; broken sessions are written to {folder}")
+    return seed, folder, tell
+
+
+def _reported(run: Coroutine[Any, Any, SoakReport], folder: Path) -> int:
+    """Do a run, write and print its report, and return the exit status."""
 
     async def work() -> int:
-        report = await soak(settings, tell)
+        report = await run
         (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
         (folder / "memory.tsv").write_text(report.memory())
         print(report.table())
@@ -120,8 +175,15 @@ def _faults(options: argparse.Namespace) -> int:
 
     try:
         return run_until_signal(work())
-    except (TritonError, UndisturbedError, OSError) as error:
+    except (TritonError, NetworkError, UndisturbedError, OSError) as error:
         return _failed([str(error)])
+
+
+def _range(text: str) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    if not (least.isdecimal() and most.isdecimal() and 0 < int(least) <= int(most)):
+        raise argparse.ArgumentTypeError(f"two whole numbers with - between, not {text!r}")
+    return int(least), int(most)
 
 
 def _failed(complaints: Iterable[str]) -> int:

@@ -170,9 +170,7 @@ def _around(kind: str, name: str, folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _started(kind: str, name: str, folder: Path, port: int) -> Iterator[RunningProxy]:
-    program = shutil.which(kind, path=f"{os.environ['PATH']}:/usr/sbin") or str(UNPACKED[kind] / "usr/sbin" / kind)
-    libraries = ":".join(map(str, UNPACKED[kind].glob("usr/lib/*")))
-    environment = {**os.environ, "LD_LIBRARY_PATH": libraries} if program.startswith(str(ROOT)) else None
+    program, environment = program_of(kind)
     if kind == "nginx":
         command = [program, "-p", str(folder), "-e", str(folder / "error.log"), "-g", "daemon off;"]
         command += ["-c", str(folder / name)]
@@ -185,6 +183,13 @@ def _started(kind: str, name: str, folder: Path, port: int) -> Iterator[RunningP
     finally:
         proxy.process.terminate()
         proxy.process.wait(PATIENCE_S)
+
+
+def program_of(kind: str) -> tuple[str, dict[str, str] | None]:
+    """The program of a proxy, installed or unpacked, and its environment."""
+    program = shutil.which(kind, path=f"{os.environ['PATH']}:/usr/sbin") or str(UNPACKED[kind] / "usr/sbin" / kind)
+    libraries = ":".join(map(str, UNPACKED[kind].glob("usr/lib/*")))
+    return program, {**os.environ, "LD_LIBRARY_PATH": libraries} if program.startswith(str(ROOT)) else None
 
 
 def _listens(port: int) -> bool:

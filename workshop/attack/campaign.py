@@ -37,8 +37,8 @@ from workshop.attack.families import (
     websocket_frames,
 )
 from workshop.attack.raw_connection import CUT_OFF
-from workshop.soak.faults import GIVING_BACK, SPARE_DESCRIPTORS
 from workshop.soak.service_under_test import failures_inside
+from workshop.soak.soak_run import GIVING_BACK, SPARE_DESCRIPTORS
 
 MOST_CALM_S = 20.0
 TOLD_EVERY_S = 30.0

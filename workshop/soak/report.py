@@ -11,7 +11,7 @@ import numpy as np
 
 from streamer.base.text import counted
 from workshop.soak.scripted_client import SessionRecord
-from workshop.soak.session_check import Verdict
+from workshop.soak.session_check import RESTARTED, Verdict
 
 # A process that has just started fills its caches, which does not count as growth.
 SETTLING_S = 30.0
@@ -21,6 +21,8 @@ FEWEST_WINDOWS = 2
 # With fewer sessions than this the slope says nothing, so no bound applies.
 FEWEST_SESSIONS = 1000
 MOST_GROWTH_MB = 4.0  # per 1000 sessions
+PARTS = (50, 75, 90, 95, 99)  # of the distribution of outages, in percent
+OUTAGE_BOUNDS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
 ACTIONS = {
     "cut": "connections cut",
     "takeover": "connections taken over",
@@ -64,6 +66,13 @@ class SoakReport:
     refusals: Counter[str] = field(default_factory=Counter)
     actions: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)  # those of them that had nothing to affect
+    outages_s: list[float] = field(default_factory=list)  # from the last message of a lost service until all is heard
+    packets: dict[str, int] = field(default_factory=dict)  # what happened to them, in a network
+    taken: dict[str, object] = field(
+        default_factory=dict
+    )  # what the nodes of a network took, for scripts/measure/fleet.py
+    clocks_s: list[float] = field(default_factory=list)  # by how much those of the bridges of a network were wrong
     restarts: int = 0
     left: dict[str, float] = field(default_factory=dict)  # what was left when all sessions were over
     complaints: list[str] = field(default_factory=list)  # errors that belong to no session
@@ -87,6 +96,7 @@ class SoakReport:
         gaps = [event["gap_ms"] for _, event in record.events if event["type"] == "recovered"]
         self.recoveries += len(gaps)
         self.gaps_ms += gaps
+        self.outages_s += [back - lost for lost, back in record.outages]
         self.read_by.update(event["read_by"] for _, event in record.events if event.get("read_by"))
 
     def slopes(self) -> dict[str, tuple[float, int]]:
@@ -120,6 +130,11 @@ class SoakReport:
             "kinds": dict(self.kinds),
             "ends": dict(self.ends),
             "faults": dict(self.faults),
+            "missed_faults": dict(self.missed),
+            "outage_s": self._outages(),
+            "packets": self.packets,
+            "taken": self.taken,
+            "clocks_wrong_by_s": self.clocks_s,
             "actions": dict(self.actions),
             "recoveries": self.recoveries,
             "gap_ms": dict(zip(("p50", "p95", "max"), self._gaps(), strict=True)),
@@ -154,6 +169,7 @@ class SoakReport:
             "faults by clients": _listed(Counter({ACTIONS[name]: self.actions[name] for name in ACTIONS})),
             "recoveries": f"{self.recoveries}; gap p50 {p50:.1f} s, p95 {p95:.1f} s, max {most:.1f} s",
             "resumes": f"{self.resumes}",
+            **self._rows_of_a_network(),
             "refused, then retried": _listed(self.refusals) or "0",
             "left at the end": ", ".join(f"{name} {amount:g}" for name, amount in self.left.items()),
             "memory, MB for 1000 sessions": ", ".join(
@@ -164,6 +180,27 @@ class SoakReport:
         return "\n".join(
             ["| what | result |", "|---|---|", *(f"| {name} | {figure} |" for name, figure in rows.items())]
         )
+
+    def _outages(self) -> dict[str, Any]:
+        """Return the distribution of the times that clients needed to find back to all that had been heard."""
+        ranked = sorted(self.outages_s)
+        if not ranked:
+            return {}
+        parts = {f"p{part}": round(ranked[min(len(ranked) - 1, len(ranked) * part // 100)], 2) for part in PARTS}
+        within = {f"{bound:g}": sum(outage <= bound for outage in ranked) for bound in OUTAGE_BOUNDS_S}
+        return {"count": len(ranked), **parts, "max": round(ranked[-1], 2), "within_s": within}
+
+    def _rows_of_a_network(self) -> dict[str, str]:
+        outages = self._outages()
+        if not outages:
+            return {}
+        parts = ", ".join(f"{name} {outages[name]:.1f} s" for name in (*(f"p{part}" for part in PARTS), "max"))
+        return {
+            "faults without anything to affect": _listed(self.missed) or "0",
+            "begun again at a bridge": f"{self.actions[RESTARTED]}",
+            "time until a client has found back": f"{outages['count']} times; {parts}",
+            "packets": _listed({name: number for name, number in self.packets.items() if " to " not in name}),
+        }
 
     def _gaps(self) -> tuple[int, int, int]:
         ranked = sorted(self.gaps_ms) or [0]

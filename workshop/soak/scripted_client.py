@@ -45,6 +45,9 @@ class SessionRecord:
     refusals: Counter[str] = field(default_factory=Counter)
     actions: Counter[str] = field(default_factory=Counter)
     resumes: int = 0
+    # Of a client that finds back by itself: the last message before it lost its service, and the one with which as much
+    # audio was heard again.
+    outages: list[tuple[float, float]] = field(default_factory=list)
     connections: list[tuple[float, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)  # violations of the protocol
 

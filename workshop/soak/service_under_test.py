@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -157,11 +157,7 @@ class ServiceUnderTest:
         for task in self._keeping:
             task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)
-        processes = {
-            each.pid: name for each in descendants(os.getpid()) if (name := program(each.pid)) in (SERVER, STUB)
-        }
-        for triton in self.tritons:
-            _ = triton.pid  # notes its shared memory
+        remains = Remains(self.tritons)
         if self._bridge is not None:
             self._bridge.terminate()
             try:
@@ -176,59 +172,32 @@ class ServiceUnderTest:
         for triton in self.tritons:
             if triton.proxy is not None:
                 await triton.proxy.close()
-        self.left += [f"process {pid} ({name}) still runs" for pid, name in processes.items() if program(pid) == name]
-        prefixes = tuple(region for triton in self.tritons for region in triton.regions)
-        self.left += [f"shared memory {name} still exists" for name in _shared(prefixes)]
+        self.left += remains.left()
 
     def processes(self) -> dict[tuple[str, int], float]:
         """Return the memory of each process, by its kind and id."""
-        memory = {}
-        watched = [("bridge", self.bridge)]
-        for triton in self.tritons:
-            watched += [] if (pid := triton.pid) is None else [("Triton", pid)]
-            watched += [("model", pid) for pid in triton.stubs] + [("reader", pid) for pid in triton.readers]
-        for name, pid in watched:
-            with suppress(OSError):  # it has just ended
-                memory[name, pid] = memory_mb(pid)
-        return memory
+        return memory_of([self.bridge], self.tritons)
 
     def descriptors(self) -> int:
         """Return the number of files and sockets that the service has open."""
-        return len(list(Path(f"/proc/{self.bridge}/fd").iterdir()))
+        return descriptors(self.bridge)
 
     async def metrics(self) -> Metrics:
         """Return the metrics of the service, by name and labels."""
         page = "http" + self.url.removeprefix("ws").rpartition("/v1/")[0] + "/metrics"
-        return await asyncio.to_thread(_metrics, page)
+        return await asyncio.to_thread(metrics_at, page)
 
     async def owed(self) -> dict[str, float]:
         """Return the amounts of resources that belong to sessions. All must be 0 when no session runs."""
-        left = dict.fromkeys(("slots", *OWED), float("inf"))
-        with suppress(OSError):  # a Triton may be restarting
-            left["slots"] = await self.slots_live()
-            metrics = await self.metrics()
-            for name, metric in OWED.items():
-                left[name] = sum(
-                    value for key, value in metrics.items() if key == metric or (metric[-1] == "{" and metric in key)
-                )
-        return left
+        return await owed(self.tritons, self.metrics)
 
     async def slots_live(self) -> float:
         """Return the number of slots that streams hold in the models."""
-        live = 0.0
-        for triton in self.tritons:
-            endpoint = triton.endpoint("metrics")
-            if endpoint is None:
-                return float("inf")
-            figures = _figures(await asyncio.to_thread(_get, endpoint, "/metrics"))
-            live += sum(value for name, value in figures.items() if name.startswith("streamer_slots_live{"))
-        return live
+        return await slots_live(self.tritons)
 
     def complaints(self) -> Iterator[str]:
         """Yield the errors in the log of the service."""
-        for line in self.log.read_text(errors="replace").splitlines():
-            if re.search(r"Z error |Traceback|never retrieved|never awaited", line):
-                yield f"the service's log: {line[:300]}"
+        return complaints_in(self.log)
 
     async def _enter(self) -> None:
         limits = ["--idle-limit", SHORT_IDLE_S, "--start-limit", SHORT_START_S, "--resume-limit", SHORT_RESUME_S]
@@ -262,30 +231,13 @@ class ServiceUnderTest:
         await asyncio.to_thread(server.wait_ready)
         proxy = FaultyProxy(lambda: _address(server))
         await proxy.open()
-        triton = TritonUnderTest(name, lambda: _pid(server), proxy)
+        triton = TritonUnderTest(name, lambda: pid_of(server), proxy)
         self.tritons.append(triton)
-        self._keeping.append(asyncio.create_task(self._keep(server, triton)))
+        keeping = keep_running(server, triton, f"/v2/models/{self.model}/ready", self._rng, self._note_restart)
+        self._keeping.append(asyncio.create_task(keeping))
 
-    async def _keep(self, server: TritonServer, triton: TritonUnderTest) -> None:
-        """Restart a Triton when it has ended or is not ready for a long time, as an operator would do."""
-        well_at = time.monotonic()
-        while True:
-            await asyncio.sleep(WATCHED_EVERY_S)
-            if triton.paused or (
-                server.running and triton.stubs and await asyncio.to_thread(_ready, triton, self.model)
-            ):
-                well_at = time.monotonic()
-            if server.running and time.monotonic() - well_at < ILL_LIMIT_S:
-                continue
-            await asyncio.sleep(self._rng.uniform(0, 2))
-            self.restarts += 1
-            try:
-                await asyncio.to_thread(server.kill)
-                await asyncio.to_thread(server.start)
-                await asyncio.to_thread(server.wait_ready)
-            except TritonError:
-                continue  # a fault killed it during the start
-            well_at = time.monotonic()
+    def _note_restart(self) -> None:
+        self.restarts += 1
 
     def _embedded(self) -> int | None:
         if not self.alive:
@@ -293,11 +245,107 @@ class ServiceUnderTest:
         return next((each.pid for each in descendants(self.bridge) if program(each.pid) == SERVER), None)
 
 
-def _shared(prefixes: tuple[str, ...]) -> list[str]:
-    return [path.name for path in SHARED_MEMORY.iterdir() if prefixes and path.name.startswith(prefixes)]
+# What a service and a network of several have in common.
 
 
-def _pid(server: TritonServer) -> int | None:
+async def keep_running(
+    server: TritonServer, triton: TritonUnderTest, well: str, rng: random.Random, note: Callable[[], None]
+) -> None:
+    """Restart a Triton when it has ended or is not ready for a long time, as an operator would do.
+
+    `well`: the path that answers while it is well; `note` is called at each restart.
+    """
+    well_at = time.monotonic()
+    while True:
+        await asyncio.sleep(WATCHED_EVERY_S)
+        if triton.paused or (server.running and triton.stubs and await asyncio.to_thread(_answers, triton, well)):
+            well_at = time.monotonic()
+        if server.running and time.monotonic() - well_at < ILL_LIMIT_S:
+            continue
+        await asyncio.sleep(rng.uniform(0, 2))
+        note()
+        try:
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            await asyncio.to_thread(server.wait_ready)
+        except TritonError:
+            continue  # a fault killed it during the start
+        well_at = time.monotonic()
+
+
+class Remains:
+    """The processes and the shared memory of Tritons, of which nothing may be left after their end."""
+
+    def __init__(self, tritons: Sequence[TritonUnderTest]) -> None:
+        children = descendants(os.getpid())
+        self._processes = {each.pid: name for each in children if (name := program(each.pid)) in (SERVER, STUB)}
+        self._tritons = tritons
+        for triton in tritons:
+            _ = triton.pid  # notes its shared memory
+
+    def left(self) -> Iterator[str]:
+        """Yield a sentence for each that is still there."""
+        for pid, name in self._processes.items():
+            if program(pid) == name:
+                yield f"process {pid} ({name}) still runs"
+        prefixes = tuple(region for triton in self._tritons for region in triton.regions)
+        for path in SHARED_MEMORY.iterdir():
+            if prefixes and path.name.startswith(prefixes):
+                yield f"shared memory {path.name} still exists"
+
+
+def memory_of(bridges: Sequence[int], tritons: Sequence[TritonUnderTest]) -> dict[tuple[str, int], float]:
+    """Return the memory of each process, by its kind and id."""
+    memory = {}
+    watched = [("bridge", pid) for pid in bridges]
+    for triton in tritons:
+        watched += [] if (pid := triton.pid) is None else [("Triton", pid)]
+        watched += [("model", pid) for pid in triton.stubs] + [("reader", pid) for pid in triton.readers]
+    for name, pid in watched:
+        with suppress(OSError):  # it has just ended
+            memory[name, pid] = memory_mb(pid)
+    return memory
+
+
+def descriptors(pid: int) -> int:
+    """Return the number of files and sockets that a process has open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+async def owed(tritons: Sequence[TritonUnderTest], metrics_of: Callable[[], Awaitable[Metrics]]) -> dict[str, float]:
+    """Return the amounts of resources that belong to sessions. All must be 0 when no session runs."""
+    left = dict.fromkeys(("slots", *OWED), float("inf"))
+    with suppress(OSError):  # a Triton may be restarting
+        left["slots"] = await slots_live(tritons)
+        metrics = await metrics_of()
+        for name, metric in OWED.items():
+            left[name] = sum(
+                value for key, value in metrics.items() if key == metric or (metric[-1] == "{" and metric in key)
+            )
+    return left
+
+
+async def slots_live(tritons: Sequence[TritonUnderTest]) -> float:
+    """Return the number of slots that streams hold in the models."""
+    live = 0.0
+    for triton in tritons:
+        endpoint = triton.endpoint("metrics")
+        if endpoint is None:
+            return float("inf")
+        figures = _figures(await asyncio.to_thread(_get, endpoint, "/metrics"))
+        live += sum(value for name, value in figures.items() if name.startswith("streamer_slots_live{"))
+    return live
+
+
+def complaints_in(log: Path) -> Iterator[str]:
+    """Yield the errors in the log of a service."""
+    for line in log.read_text(errors="replace").splitlines():
+        if re.search(r"Z error |Traceback|never retrieved|never awaited", line):
+            yield f"the service's log: {line[:300]}"
+
+
+def pid_of(server: TritonServer) -> int | None:
+    """Return the id of its process; None if it does not run."""
     try:
         return server.pid if server.running else None
     except TritonError:
@@ -319,18 +367,19 @@ def _is_reader(pid: int) -> bool:
     return any(f"/{READER}/" in word for word in command(pid))
 
 
-def _ready(triton: TritonUnderTest, model: str) -> bool:
+def _answers(triton: TritonUnderTest, path: str) -> bool:
     endpoint = triton.endpoint("http")
     if endpoint is None:
         return False
     try:
-        _get(endpoint, f"/v2/models/{model}/ready", 3.0)
+        _get(endpoint, path, 3.0)
     except OSError:
         return False
     return True
 
 
-def _metrics(page: str) -> Metrics:
+def metrics_at(page: str) -> Metrics:
+    """Return the metrics at this address. Raise OSError."""
     with urllib.request.urlopen(page, timeout=ASK_LIMIT_S) as answer:
         return _figures(answer.read().decode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from string import ascii_lowercase
 from typing import Any
@@ -65,6 +65,8 @@ Item = Audio | Text | Raw | Action
 STOP = Text('{"type":"stop"}')
 KEEPALIVE = Text('{"type":"keepalive"}')
 
+# The kinds of sessions whose clients find back by themselves, and their relative frequencies.
+RETURNING = {"plain": 66, "cut": 20, "leave": 7, "vanish": 7}
 # The kinds of sessions and their relative frequencies.
 KINDS = {
     "plain": 30,
@@ -164,6 +166,19 @@ def draw_plan(seed: int, number: int) -> SessionPlan:
     plan = SessionPlan(seed, number, kind, options, speeches, audio, (), frozenset(), pace, rng.random() < 0.3)
     items, ends = _script(plan, rng)
     return SessionPlan(seed, number, kind, options, speeches, audio, tuple(items), frozenset(ends), pace, plan.eager)
+
+
+def draw_live_plan(seed: int, number: int, words: tuple[int, int]) -> SessionPlan:
+    """Draw the plan of a session that speaks as fast as people do, with so many words, and whose client returns."""
+    rng = random.Random(f"{seed} {number} live")
+    [kind] = rng.choices(list(RETURNING), list(RETURNING.values()))
+    options = _options(rng)
+    options["live"] = True
+    voices, first = 2 if options.get("multichannel") else 1, number * MOST_VOICES
+    speeches = tuple(draw_speech((first + voice) % VOICES, rng.randint(*words), rng) for voice in range(voices))
+    plan = SessionPlan(seed, number, kind, options, speeches, encoded(speeches, options), (), frozenset(), pace=1.0)
+    items, ends = _script(plan, rng)
+    return replace(plan, items=tuple(items), ends=frozenset(ends))
 
 
 def encoded(speeches: Sequence[Speech], options: dict[str, Any]) -> bytes:

@@ -78,6 +78,7 @@ class TritonServer:
         speakers: bool = False,
         resizable: bool = False,
         private: bool = False,
+        endpoints: Endpoints | None = None,
         ready_timeout: float = 60.0,
         grace: float = 5.0,
         log: Path | None = None,
@@ -89,15 +90,16 @@ class TritonServer:
         the server then also has the model that reads ended segments with it. `reads_alone`: the models among `folders`
         whose streams have the words of that reader alone. `speakers`: it has the model that tells voices apart, too.
         `resizable`: the number of instances can change while the server runs. `private`: the server listens at sockets
-        that only our user can open; otherwise it listens at ports, which all users of this machine can reach. `grace`:
-        how long stop() waits for requests in flight and open sequences. `log`: the file that the server's log is
+        that only our user can open; otherwise it listens at ports, which all users of this machine can reach.
+        `endpoints`: where it listens instead, which other machines may reach: nothing asks them for a key. `grace`: how
+        long stop() waits for requests in flight and open sequences. `log`: the file that the server's log is
         appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
         self._reader, self._reads_alone, self._speakers = reader, reads_alone, speakers
-        self._instances, self._slots, self._private = instances, slots, private
+        self._instances, self._slots, self._private, self._endpoints = instances, slots, private, endpoints
         # The present number of instances of each model, if it can change.
         self._resizable, self._instance_counts = resizable, dict.fromkeys(self._models, instances or 1)
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
@@ -273,7 +275,7 @@ class TritonServer:
                 always.callback(os.close, lock)  # the guard has a copy, which keeps the folder locked
                 undo.callback(server_folder.remove, folder)
                 installation.link_backend(folder / "backends")
-                endpoints = (sockets_in(folder) if self._private else None) or loopback_ports()
+                endpoints = self._endpoints or (sockets_in(folder) if self._private else None) or loopback_ports()
                 repository = self._repository_in(folder)
                 command = _command(installation, folder, repository, self._names, endpoints, self._grace)
                 log = undo.enter_context((self._log or folder / "log").open("a+b"))

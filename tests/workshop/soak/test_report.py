@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 
@@ -68,3 +69,16 @@ def test_gaps() -> None:
     assert report.as_json()["gap_ms"] == {"p50": 51_000, "p95": 95_000, "max": 100_000}
     assert "gap p50 51.0 s, p95 95.0 s, max 100.0 s" in report.table()
     assert SoakReport(1).as_json()["gap_ms"]["max"] == 0
+
+
+def test_outages() -> None:
+    """The report has the distribution of the times in which clients found back, if it is that of a network."""
+    assert SoakReport(1).as_json()["outage_s"] == {}
+    report = SoakReport(1, outages_s=[each / 10 for each in range(1, 101)], missed=Counter({"bridge killed": 2}))
+    outages = report.as_json()["outage_s"]
+    assert outages["count"] == 100
+    assert (outages["p50"], outages["p99"], outages["max"]) == (5.1, 10.0, 10.0)
+    assert outages["within_s"] == {"0.5": 5, "1": 10, "2": 20, "5": 50, "10": 100, "20": 100, "60": 100}
+    assert report.as_json()["missed_faults"] == {"bridge killed": 2}
+    assert "100 times; p50 5.1 s" in report.table()
+    assert "time until a client has found back" not in SoakReport(1).table()

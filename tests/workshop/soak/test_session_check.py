@@ -220,6 +220,25 @@ def _partial(told: list[Event]) -> Event:
     return next(event for event in told if event["type"] == "partial")
 
 
+def test_a_session_that_began_again(whole: SessionRecord) -> None:
+    """After `restarted`, audio without a final is heard again, and its text may be shorter than before."""
+
+    def again(told: list[Event], says_so: bool) -> None:
+        place = max(number for number, event in enumerate(told) if event["type"] == "partial")
+        since = max(number for number, event in enumerate(told[:place]) if event["type"] in ("final", "flushed"))
+        earlier = copy.deepcopy(told[since + 1 : place + 1])
+        partial = next(event for event in earlier if event["type"] == "partial")
+        partial["stable"] = 0
+        heard = {"type": "heard", "audio_ms": partial["audio_ms"]}
+        restarted = [{"type": "restarted", "from_ms": 0, "segment": partial["segment"]}] * says_so
+        told[place + 1 : place + 1] = [{**heard, "audio_ms": told[place]["audio_ms"]}, *restarted, heard, partial]
+
+    assert broken(whole, lambda told: again(told, says_so=True)).broken == []
+    found = broken(whole, lambda told: again(told, says_so=False)).broken
+    assert any("acknowledges" in each for each in found)
+    assert any("went back" in each for each in found)
+
+
 def test_numbers(whole: SessionRecord) -> None:
     """A missing message is noticed."""
     record = copy.copy(whole)
