@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -11,11 +13,21 @@ from streamer import __version__
 from streamer.commands.cli import parser_of
 from streamer.commands.serve import flag_values
 from streamer.commands.settings.configuration import configure
+from tests.deploy.shipped_proxies import program_of
 from tests.project import ROOT
 
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+    """Reads the tag `!reset`, by which a second file empties what the first one has."""
+
+
+_Loader.add_constructor("!reset", lambda loader, node: loader.construct_sequence(node))
+SEVERAL = yaml.load((DEPLOY / "compose/several.yaml").read_text(encoding="utf-8"), _Loader)  # a safe one
+OF_SEVERAL: dict[str, dict[str, Any]] = SEVERAL["services"]
 ALIAS = "recognisers"
 AFTER_DRAIN_S = 25
 
@@ -41,27 +53,63 @@ def test_only_this_machine_reaches_it() -> None:
     assert not [name for name in ("triton", "triton-gpu") if "ports" in SERVICES[name]]
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", [*SERVICES, *(name for name in OF_SEVERAL if name not in SERVICES)])
 def test_services_have_no_rights(name: str) -> None:
     """No container writes its own files, has capabilities or gains rights; no image is `latest`."""
-    service = SERVICES[name]
+    service = SERVICES.get(name) or OF_SEVERAL[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     _, _, tag = service["image"].rpartition(":")
     assert tag != "latest"
     assert "build" not in service or tag.startswith(__version__)
-    assert set(service["networks"]) <= set(COMPOSE["networks"])
+    assert set(service["networks"]) <= {*COMPOSE["networks"], *SEVERAL["networks"]}
+
+
+def test_several_bridges_share_a_store() -> None:
+    """The second file gives the bridges a store that only they reach, and their port to a balancer."""
+    bridge, store, balancer = (OF_SEVERAL[name] for name in ("bridge", "store", "balancer"))
+    command, *arguments = bridge["command"]
+    settings = configure(flag_values(parser_of(command).parse_args(arguments)), {}).settings
+    assert settings.triton == (f"{ALIAS}:8001",)
+    assert urlsplit(settings.store or "").hostname == "store"
+    [secret] = [volume.split(":") for volume in bridge["volumes"]]
+    assert settings.store_secret is not None
+    assert str(settings.store_secret.parent) == secret[1]
+    assert f'{secret[1]}/{settings.store_secret.name}"' in OF_SEVERAL["secret"]["command"][0]
+    assert SEVERAL["networks"]["stores"] == {"internal": True}
+    assert store["networks"] == ["stores"]
+    assert [name for name in ("bridge", "balancer") if "stores" in OF_SEVERAL[name]["networks"]] == ["bridge"]
+    assert bridge["deploy"]["replicas"] == 3
+    assert (bridge["ports"], balancer["ports"]) == ([], SERVICES["bridge"]["ports"])
+    assert {"recognisers", "clients", "monitoring"} <= set(bridge["networks"])
+
+
+def test_the_balancer_knows_the_bridges() -> None:
+    """HAProxy accepts its configuration, which looks up the name of the bridges and has their port."""
+    path = DEPLOY / "compose/haproxy.cfg"
+    program, environment = program_of("haproxy")
+    done = subprocess.run([program, "-c", "-f", path], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert " bridge:8080\n" in path.read_text(encoding="utf-8")
 
 
 def test_files_exist() -> None:
     """Mounted files and recipes are there; other volumes are declared."""
-    for service in SERVICES.values():
+    for service in (*SERVICES.values(), *OF_SEVERAL.values()):
         if "build" in service:
             assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).exists()
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
-            assert (DEPLOY / source).is_file() if source.startswith("./") else source in COMPOSE["volumes"]
+            assert (
+                (DEPLOY / source).is_file()
+                if source.startswith("./")
+                else source
+                in {
+                    *COMPOSE["volumes"],
+                    *SEVERAL["volumes"],
+                }
+            )
 
 
 def test_prometheus_has_the_same_jobs() -> None:
@@ -72,8 +120,8 @@ def test_prometheus_has_the_same_jobs() -> None:
         assert told["rule_files"] == ["alerts.yml"]
         jobs.append([job["job_name"] for job in told["scrape_configs"]])
     assert jobs[0] == jobs[1]
-    [triton] = [job for job in told["scrape_configs"] if job["job_name"] == "triton"]
-    assert triton["dns_sd_configs"][0]["names"] == [ALIAS]
+    names = {job["job_name"]: job["dns_sd_configs"][0]["names"] for job in told["scrape_configs"]}
+    assert names == {"streamer": ["bridge"], "triton": [ALIAS]}
     assert f"http://prometheus:{9090}" in (DEPLOY / "compose/grafana-datasource.yml").read_text(encoding="utf-8")
 
 

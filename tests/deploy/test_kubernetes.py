@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -47,7 +48,7 @@ def overlay(name: str, folder: Path) -> list[Manifest]:
     if name in OVERLAYS:
         return rendered(KUBERNETES / "overlays" / name)
     made = yaml.safe_load((KUBERNETES / "overlays/cpu/kustomization.yaml").read_text(encoding="utf-8"))
-    components = ["monitoring", "keda"] if name == "keda" else ["monitoring", "autoscaling", name]
+    components = ["monitoring", "keda", "store"] if name == "keda" else ["monitoring", "autoscaling", "store", name]
     made["resources"] = [str(KUBERNETES / "base")]
     made["components"] = [str(KUBERNETES / "components" / each) for each in components]
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
@@ -153,7 +154,7 @@ def test_probes_ask_for_paths_that_exist(manifests: list[Manifest]) -> None:
 
 def test_pods_have_no_rights(manifests: list[Manifest]) -> None:
     """No container runs as root, writes its own files or gains rights; each has requests and a limit of memory."""
-    for name in ("bridge", "recogniser"):
+    for name in (each["metadata"]["name"] for each in manifests if each["kind"] == "Deployment"):
         spec = pod(manifests, name)
         assert spec["securityContext"]["runAsNonRoot"]
         assert not spec["automountServiceAccountToken"]
@@ -172,7 +173,7 @@ def test_paths_are_mounted(manifests: list[Manifest]) -> None:
     [container] = spec["containers"]
     settings = configuration(manifests).settings
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    for path in filter(None, (settings.keys, settings.tls_cert, settings.tls_key)):
+    for path in filter(None, (settings.keys, settings.tls_cert, settings.tls_key, settings.store_secret)):
         assert str(path.parent) in mounts
     for manifest in manifests:
         for secret in secrets(manifest):
@@ -199,6 +200,46 @@ def test_only_bridges_reach_triton(manifests: list[Manifest]) -> None:
         assert rule["from"] == [bridges] or {port["port"] for port in rule["ports"]} == {8002}
     [closed] = [spec for spec in policies if spec["podSelector"] == chosen and "Egress" in spec["policyTypes"]]
     assert closed["egress"] == []
+
+
+@pytest.mark.parametrize("name", AUTOSCALED)
+def test_the_store_is_for_bridges_alone(name: str) -> None:
+    """Several bridges share a store, which only they reach, and which calls nobody."""
+    made = rendered(KUBERNETES / "overlays" / name)
+    settings = configuration(made).settings
+    assert settings.store is not None
+    address = urlsplit(settings.store)
+    service = one(made, "Service", str(address.hostname))["spec"]
+    assert [port["port"] for port in service["ports"]] == [address.port]
+    labels = one(made, "Deployment", "store")["spec"]["template"]["metadata"]["labels"]
+    assert service["selector"] == labels
+    bridges = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "bridge"}}}
+    stores = {"podSelector": {"matchLabels": labels}}
+    of_store, of_bridge = (one(made, "NetworkPolicy", each)["spec"] for each in ("store", "bridge-store"))
+    assert of_store["podSelector"] == stores["podSelector"]
+    assert of_store["ingress"] == [{"from": [bridges], "ports": [{"port": address.port}]}]
+    assert of_store["egress"] == []
+    assert of_bridge["podSelector"] == bridges["podSelector"]
+    assert of_bridge["egress"] == [{"to": [stores], "ports": [{"port": address.port}]}]
+
+
+def test_one_bridge_has_no_store() -> None:
+    """A single bridge has nobody to share anything with."""
+    made = rendered(KUBERNETES / "overlays/small")
+    assert configuration(made).settings.store is None
+    assert not [each for each in made if each["metadata"]["name"] == "store"]
+
+
+@pytest.mark.parametrize("kind", ["bridge", "recogniser"])
+def test_no_pod_is_missing_during_an_upgrade(manifests: list[Manifest], kind: str) -> None:
+    """A new pod is ready before an old one is drained, unless that needs a free GPU. Budgets let one go at a time."""
+    deployment = one(manifests, "Deployment", kind)["spec"]
+    rolling = deployment["strategy"]["rollingUpdate"]
+    needs_gpu = "nvidia.com/gpu" in pod(manifests, kind)["containers"][0]["resources"]["limits"]
+    assert rolling == ({"maxUnavailable": 1, "maxSurge": 0} if needs_gpu else {"maxUnavailable": 0, "maxSurge": 1})
+    assert one(manifests, "PodDisruptionBudget", kind)["spec"]["maxUnavailable"] == 1
+    spread = pod(manifests, kind)["topologySpreadConstraints"]
+    assert {each["topologyKey"] for each in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
 
 
 def test_images_are_of_this_version(manifests: list[Manifest]) -> None:
