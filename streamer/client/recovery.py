@@ -157,8 +157,6 @@ def _lost_audio_error() -> SessionError:
 # Turns the messages of the service's sessions into the events of one session of the client.
 
 Message = dict[str, Any]
-# If the last word of a final ends less than this before the end of the recognised audio, no pause ended the segment.
-ABRUPT_MS: Final = 400
 # Two changes of a turn are further apart than this. A repeated change may have a slightly different time, by rounding.
 TURN_MS: Final = 20
 # Fields in milliseconds that are durations, not times.
@@ -182,7 +180,9 @@ class Progress:
         self._multichannel = start.multichannel
         window_ms = start.endpoint.longest_ms + LAG_MS
         self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
-        self._doubtful = _Doubtful()
+        # A service that shuts down ends its segments, perhaps within a word. Such a final is held back, with all
+        # messages after it: another session recognises its audio again.
+        self._held: list[Message] = []
         self._from_ms = 0.0  # the time in our session at which the service's present session began
         self._shifts = False  # whether the service's present session began later than ours
         self._n = 0  # the difference between our numbers of messages and those of this session
@@ -207,13 +207,8 @@ class Progress:
         """The number that the service itself gave to the last message."""
         return self.seen - self._n
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether messages are held back because the service may be about to shut down."""
-        return bool(self._doubtful.kept)
-
-    def receive(self, message: Message, *, end_requested: bool) -> list[Message]:
-        """Take a message, and return the messages to pass on. `end_requested`: the client waits for a segment's end."""
+    def receive(self, message: Message) -> list[Message]:
+        """Take a message, and return the messages to pass on."""
         message = self._shift(message)
         number = message.get("n")
         if isinstance(number, int):
@@ -221,23 +216,24 @@ class Progress:
                 return []
             self.seen = number
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
-        if self._doubtful.keep(message, end_requested=end_requested):
+        if self._held or message.get("abrupt"):
+            self._held.append(message)
             return []
-        messages = [*self.believe(), *self._new([message])]
+        messages = self._new([message])
         if not messages and number is not None:
             # This message was passed on before a restart. So the next message gets its number.
             self.seen -= 1
             self._n -= 1
         return messages
 
-    def believe(self) -> list[Message]:
-        """Note that the service goes on. Return the messages that were held back, to pass them on now."""
-        return self._new(self._doubtful.take())
+    def release(self) -> list[Message]:
+        """Return the messages that were held back, because no other session goes on."""
+        return self._new(self._take_held())
 
     def restart(self, from_ms: float) -> list[Message]:
         """Go on from this time in another session of the service. Return an event `restarted` for each channel."""
         # The service recognises the audio of the messages that were held back again, so their numbers are free.
-        numbers = [message["n"] for message in self._doubtful.take() if "n" in message]
+        numbers = [message["n"] for message in self._take_held() if "n" in message]
         self.seen = min(numbers, default=self.seen + 1) - 1
         self._shifts = True
         self.heard_ms = self._from_ms = from_ms
@@ -251,6 +247,10 @@ class Progress:
         event = {"type": "restarted", "n": self.seen, "from_ms": int(channel.cut_ms), "segment": segment}
         return {**event, "channel": number} if self._multichannel else event
 
+    def _take_held(self) -> list[Message]:
+        held, self._held = self._held, []
+        return held
+
     def _new(self, messages: Iterable[Message]) -> list[Message]:
         return [message for message in messages if self._is_new(message)]
 
@@ -259,6 +259,7 @@ class Progress:
             self.flushes += 1
         elif message["type"] == "final":
             self.failures = 0
+            message.pop("abrupt", None)
         elif message["type"] == "done":
             self.done = True
         context = message.get("context") if self._keeps_context else None
@@ -349,38 +350,6 @@ class _Channel:
             return False
         self._turn = turn["segment"], turn["audio_ms"]
         return True
-
-
-class _Doubtful:
-    """Holds messages back while the service may be about to shut down.
-
-    A service that shuts down ends its segments, perhaps within a word, and says in its next message that it shuts down.
-    So a final that may be such an end is held back, with all messages after it, until the service goes on. If it does
-    not go on, another session recognises the audio again.
-    """
-
-    def __init__(self) -> None:
-        self.kept: list[Message] = []
-        self._doubts: dict[object, float] = {}  # channels with such a final, and how much of each was recognised then
-
-    def keep(self, message: Message, *, end_requested: bool) -> bool:
-        """Hold this message back if there is a doubt, and return whether. `end_requested`: as in `Progress.receive`."""
-        kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
-        abrupt = kind == "final" and "turn" not in message and heard_ms - message.get("end_ms", 0) < ABRUPT_MS
-        if abrupt and not end_requested:
-            self._doubts[channel] = heard_ms
-        elif kind == "partial":
-            self._doubts.pop(channel, None)
-        elif kind not in ("final", "speech"):
-            self._doubts = {} if kind == "done" else {name: ms for name, ms in self._doubts.items() if ms >= heard_ms}
-        if self._doubts:
-            self.kept.append(message)
-        return bool(self._doubts)
-
-    def take(self) -> list[Message]:
-        """Return the messages that were held back, and forget them."""
-        kept, self.kept, self._doubts = self.kept, [], {}
-        return kept
 
 
 def _add_time(value: Any, ms: float) -> Any:

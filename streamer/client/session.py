@@ -16,8 +16,6 @@ from streamer.client.sending import Audio, Entry, KeptAudio, bytes_of, describe_
 from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 
-# A service that shuts down says so within this time after its last finals.
-DOUBT_S: Final = 0.3
 # Over a new connection, the client first sends older audio again. The service closes a live session if 20 s of audio
 # wait, so the client sends at most this much ahead.
 MOST_LIVE_MS: Final = 15_000
@@ -37,7 +35,6 @@ class Session:
         self._kept = KeptAudio(Start())
         self._progress = Progress(Start())
         self._events: deque[Message] = deque()  # events that the caller has not read yet
-        self._doubt_until = 0.0
         self._live = False
         self._stopping = False
         self._sending = asyncio.Lock()
@@ -145,27 +142,23 @@ class Session:
 
     async def _receive(self) -> None:
         """Take the next message, and put its events into the queue. Return without one if none comes in time."""
-        connection, doubtful, due = self._connection, self._progress.doubtful, self._due
+        connection, due = self._connection, self._due
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            message = await connection.receive(self._doubt_until - began if doubtful else connection.patience_s)
+            message = await connection.receive(connection.patience_s)
         except SessionError as error:
             try:
                 await self._reconnect(connection, error)
             except SessionError as failure:
                 self._failure = failure
-                self._pass_on(self._progress.believe())
+                self._pass_on(self._progress.release())
                 self._ended = True
             return
         if connection is not self._connection:
             return  # this message comes again over the new connection
         if message is not None:
-            self._pass_on(self._progress.receive(message, end_requested=self._end_requested))
-            if not doubtful:
-                self._doubt_until = loop.time() + DOUBT_S
-        elif doubtful:
-            self._pass_on(self._progress.believe())
+            self._pass_on(self._progress.receive(message))
         # A short wait means that another task has taken the message.
         elif due and self._due and loop.time() - began > connection.patience_s / 2:
             connection.overdue("has sent nothing")

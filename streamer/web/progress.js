@@ -10,8 +10,6 @@ import {windowMs} from "./kept-audio.js";
 
 /** @typedef {import("./connection.js").Message} Message */
 
-/** If a final's last word ends less than this before the end of the recognised audio, no pause ended the segment. */
-const ABRUPT_MS = 400;
 /** Two changes of a turn are further apart than this. A repeated change may have a slightly different time. */
 const TURN_MS = 20;
 /** Fields in milliseconds that are durations, not times. */
@@ -30,7 +28,12 @@ export class Progress {
     #multichannel;
     /** @type {Channel[]} */
     #channels;
-    #doubtful = new Doubtful();
+    /**
+     * A service that shuts down ends its segments, perhaps within a word. Such a final is held back, with all messages
+     * after it: another session recognises its audio again.
+     * @type {Message[]}
+     */
+    #held = [];
     #fromMs = 0; // the time in our session at which the service's present session began
     #n = 0; // what is added to the numbers of its messages
     /** @type {WeakMap<Message, object>} the contexts of finals, which are not for readers */
@@ -64,17 +67,11 @@ export class Progress {
         return this.seen - this.#n;
     }
 
-    /** Whether messages are held back because the service may be about to shut down. */
-    get doubtful() {
-        return this.#doubtful.kept.length > 0;
-    }
-
     /**
      * @param {Message} received
-     * @param {boolean} asked whether the client has asked for the end of a segment
      * @returns {Message[]} the messages to pass on
      */
-    receive(received, asked) {
+    receive(received) {
         const message = this.#shifted(received);
         const numbered = typeof message.n === "number";
         if (numbered) {
@@ -82,8 +79,11 @@ export class Progress {
             this.seen = message.n;
         }
         this.heardMs = Math.max(this.heardMs, message.audio_ms ?? 0);
-        if (this.#doubtful.keep(message, asked)) return [];
-        const told = [...this.believe(), ...this.#told([message])];
+        if (this.#held.length > 0 || message.abrupt) {
+            this.#held.push(message);
+            return [];
+        }
+        const told = this.#told([message]);
         if (told.length === 0 && numbered) {
             // This message was passed on before a restart. So the next message gets its number.
             this.seen -= 1;
@@ -92,9 +92,9 @@ export class Progress {
         return told;
     }
 
-    /** Notes that the service goes on. @returns {Message[]} the messages that were held back, to pass them on */
-    believe() {
-        return this.#told(this.#doubtful.take());
+    /** No other session goes on. @returns {Message[]} the messages that were held back, to pass them on */
+    release() {
+        return this.#told(this.#held.splice(0));
     }
 
     /**
@@ -104,7 +104,7 @@ export class Progress {
      */
     restart(fromMs) {
         // The service recognises the audio of the messages that were held back again, so their numbers are free.
-        for (const {n} of this.#doubtful.take()) if (typeof n === "number") this.seen = Math.min(this.seen, n - 1);
+        for (const {n} of this.#held.splice(0)) if (typeof n === "number") this.seen = Math.min(this.seen, n - 1);
         this.heardMs = this.#fromMs = fromMs;
         return this.#channels.map((channel, number) => {
             // The last of these events takes the number of the new session's `ready`.
@@ -120,6 +120,7 @@ export class Progress {
         return messages.filter((message) => {
             if (message.type === "flushed") this.flushes += 1;
             if (message.type === "final") this.failures = 0;
+            delete message.abrupt;
             if (message.type === "final" && message.context) this.#contexts.set(message, message.context);
             if (message.type === "done") this.done = message;
             return this.#concerned(message).every((channel) => channel.tell(message));
@@ -216,44 +217,6 @@ class Channel {
         if (turn.segment < segment || (turn.segment === segment && turn.audio_ms < audio_ms + TURN_MS)) return false;
         this.#turn = {segment: turn.segment, audio_ms: turn.audio_ms};
         return true;
-    }
-}
-
-/**
- * Holds messages back while the service may be about to shut down. A service that shuts down ends its segments, perhaps
- * within a word, and says in its next message that it shuts down. So a final that may be such an end is held back, with
- * all messages after it, until the service goes on. If it does not go on, another session recognises the audio again.
- */
-class Doubtful {
-    /** @type {Message[]} */
-    kept = [];
-    /** @type {Map<number | undefined, number>} channels with such a final, and how much was recognised */
-    #doubts = new Map();
-
-    /**
-     * @param {Message} message
-     * @param {boolean} asked whether the client has asked for the end of a segment
-     * @returns {boolean} whether to hold the message back
-     */
-    keep(message, asked) {
-        const {type, channel, audio_ms: heardMs = 0} = message;
-        if (type === "final" && !asked && !("turn" in message) && heardMs - message.end_ms < ABRUPT_MS) {
-            this.#doubts.set(channel, heardMs);
-        } else if (type === "partial") {
-            this.#doubts.delete(channel);
-        } else if (type === "done") {
-            this.#doubts.clear();
-        } else if (type !== "final" && type !== "speech") {
-            for (const [of, ms] of this.#doubts) if (heardMs > ms) this.#doubts.delete(of);
-        }
-        if (this.#doubts.size > 0) this.kept.push(message);
-        return this.#doubts.size > 0;
-    }
-
-    /** Returns the messages that were held back, and forgets them. @returns {Message[]} */
-    take() {
-        this.#doubts.clear();
-        return this.kept.splice(0);
     }
 }
 

@@ -45,8 +45,6 @@ const LONGEST_PAUSE_MS = 3_000;
 const SILENT_MS = 25_000;
 const LONGEST_STEP_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
-/** A service that shuts down says so within this time after its last finals. */
-const DOUBT_MS = 300;
 const TICK_MS = 50;
 /** Errors that pass, so that the client tries again; and errors after which it opens a new session. */
 const PASSING = ["lost", "unreachable", "full", "not_ready", "no_start"];
@@ -76,7 +74,6 @@ export class Session extends EventTarget {
     #delay = new Delay();
     #token = "";
     #lastSentAt = performance.now();
-    #doubtfulAt = 0;
     #stopping = false;
     /** @type {StreamerError | null} */
     #error = null;
@@ -259,9 +256,7 @@ export class Session extends EventTarget {
 
     /** @param {Message} message */
     #receive(message) {
-        const asked = this.#stopping || this.#kept.flushes > this.#progress.flushes;
-        if (!this.#progress.doubtful) this.#doubtfulAt = performance.now();
-        this.#tell(this.#progress.receive(message, asked));
+        this.#tell(this.#progress.receive(message));
         this.#pump();
     }
 
@@ -299,7 +294,6 @@ export class Session extends EventTarget {
         if (connection && this.state === "open") {
             const now = performance.now();
             const silentMs = now - connection.receivedAt;
-            if (this.#progress.doubtful && now - this.#doubtfulAt > DOUBT_MS) this.#tell(this.#progress.believe());
             // With less audio than a step, the service waits for more and owes no answer.
             const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
             if (Math.min(silentMs, waitingMs) > SILENT_MS) {
@@ -384,7 +378,7 @@ export class Session extends EventTarget {
     /** @param {StreamerError | null} error @param {boolean} [quiet] because the caller knows */
     #end(error, quiet = false) {
         if (this.state === "closed") return;
-        for (const message of this.#progress.believe()) this.#dispatch(message.type, message);
+        for (const message of this.#progress.release()) this.#dispatch(message.type, message);
         this.#error = error ?? new StreamerError("closed", "The session has ended.");
         clearInterval(this.#ticking);
         this.#connection?.leave(1000);

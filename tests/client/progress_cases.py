@@ -19,9 +19,8 @@ class Case:
     name: str
     said: list[Message]
     options: dict[str, Any] = field(default_factory=dict)
-    asked: bool = False  # whether the client has asked for the end of a segment
     told: list[Message] | None = None
-    believed: list[Message] = field(default_factory=list)  # what is passed on later, if nothing else follows
+    released: list[Message] = field(default_factory=list)  # what is passed on later, if no other session goes on
     cuts: list[int] | None = None
     after: int | None = None
     failures: int = 0
@@ -42,6 +41,11 @@ def final(n: int, segment: int, start: int, end: int, heard: int, cut: int = 0, 
         "cut_ms": cut or heard,
         **more,
     }
+
+
+def abrupt(n: int, segment: int, start: int, end: int, heard: int, **more: Any) -> Message:
+    """A final of a service that shuts down."""
+    return final(n, segment, start, end, heard, **more, abrupt=True)
 
 
 def partial(n: int, segment: int, start: int, heard: int, **more: Any) -> Message:
@@ -79,8 +83,6 @@ def restarted(n: int, from_ms: int, segment: int, **more: Any) -> Message:
     """The client's own event."""
     return {"type": "restarted", "n": n, "from_ms": from_ms, "segment": segment, **more}
 
-
-ABRUPT = [final(2, 0, 500, 3950, 4000), speech(3, "end", 3950)]
 
 CASES = [
     Case(
@@ -186,11 +188,6 @@ CASES = [
         ],
     ),
     Case(
-        "a final soon after its last word is not abrupt if a turn ended there",
-        [final(2, 0, 500, 3950, 4000, turn=0.75), speech(3, "end", 3950)],
-        told=[final(2, 0, 500, 3950, 4000, turn=0.75), speech(3, "end", 3950)],
-    ),
-    Case(
         "speech that began or ended is not told again; numbers have no gap for that",
         [
             final(2, 0, 500, 3000, 4000, 3520),
@@ -235,23 +232,32 @@ CASES = [
         ],
         after=4,
     ),
-    Case("a final that may be cut in a word waits for what follows", ABRUPT, told=[], believed=ABRUPT, cuts=[0]),
-    Case("more audio shows that the service goes on", [*ABRUPT, heard(4, 4300)], told=[*ABRUPT, heard(4, 4300)]),
-    Case("so does a partial", [*ABRUPT, partial(4, 1, 1, 1)], told=[*ABRUPT, partial(4, 1, 1, 1)]),
-    Case("the end of a segment was asked for", ABRUPT, asked=True, told=ABRUPT),
+    Case(
+        "what a service that shuts down has ended waits, with all that follows",
+        [abrupt(2, 0, 500, 3950, 4000), speech(3, "end", 3950), heard(4, 4300)],
+        told=[],
+        released=[final(2, 0, 500, 3950, 4000), speech(3, "end", 3950), heard(4, 4300)],
+        cuts=[0],
+    ),
+    Case(
+        "also if a pause was between its last word and its end, in which the next word may have begun",
+        [abrupt(2, 0, 500, 3000, 4000)],
+        told=[],
+        released=[final(2, 0, 500, 3000, 4000)],
+    ),
     Case(
         "a new session recognises it again",
-        [*ABRUPT, RESTART, final(2, 0, 500, 3950, 5000)],
+        [abrupt(2, 0, 500, 3950, 4000), speech(3, "end", 3950), RESTART, final(2, 0, 500, 3950, 5000)],
         told=[restarted(2, 0, 0), final(3, 0, 500, 3950, 5000)],
         cuts=[5000],
         after=2,
     ),
     Case(
-        "what another channel says shows nothing, and waits with it",
-        [final(2, 0, 500, 3950, 4000, channel=0), partial(3, 0, 1, 9000, channel=1), heard(4, 4000)],
+        "what other channels say waits with it",
+        [abrupt(2, 0, 500, 3950, 4000, channel=0), partial(3, 0, 1, 9000, channel=1), heard(4, 4000)],
         STEREO,
         told=[],
-        believed=[final(2, 0, 500, 3950, 4000, channel=0), partial(3, 0, 1, 9000, channel=1), heard(4, 4000)],
+        released=[final(2, 0, 500, 3950, 4000, channel=0), partial(3, 0, 1, 9000, channel=1), heard(4, 4000)],
         cuts=[0, 0],
     ),
 ]

@@ -56,10 +56,10 @@ class ServedConnection:
                 if self.texts[-1] == "stop":
                     return
 
-    async def final(self, segment: int, cut_ms: int) -> None:
+    async def final(self, segment: int, cut_ms: int, **more: Any) -> None:
         """Send a final with one word, and a pause after it."""
         times = {"start_ms": cut_ms - 900, "end_ms": cut_ms - 500, "audio_ms": cut_ms + 500, "cut_ms": cut_ms}
-        await self.say("final", segment=segment, text=f"word {segment}", **times)
+        await self.say("final", segment=segment, text=f"word {segment}", **{**times, **more})
 
     async def done(self) -> None:
         """End the session."""
@@ -222,6 +222,49 @@ async def test_it_goes_on_although_nobody_reads() -> None:
         await session.stop()
         assert [event["type"] for event in await everything(session)][-1] == "done"
     assert met[1].audio == audio(4)
+
+
+async def test_a_service_that_ends_within_a_word() -> None:
+    """What a service ends itself may end within a word, also behind a pause: the next session hears all of it again."""
+
+    async def begin(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=2)
+        await heard.final(0, 2000, audio_ms=2000, abrupt=True)
+        await asyncio.sleep(1.0)  # the error is late
+        await heard.error("shutting_down", 1013)
+
+    async def second(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=2)
+        await heard.final(0, 2000)
+        await heard.done()
+
+    async with living(begin, second) as (address, met), connect(address) as session:
+        await session.send(audio(2))
+        await session.stop()
+        events = await everything(session)
+    assert [event["type"] for event in events] == ["restarted", "final", "done"]
+    assert (events[0]["from_ms"], events[1]["text"]) == (0, "word 0")
+    assert met[1].audio == audio(2)
+
+
+async def test_an_abrupt_end_that_stays_the_end() -> None:
+    """If no other session goes on, the words that were held back are told before the error, as any others."""
+
+    async def begin(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=2)
+        await heard.final(0, 2000, audio_ms=2000, abrupt=True)
+        await heard.error("shutting_down", 1013)
+
+    async with living(begin) as (address, _), connect(address, restart=False) as session:
+        await session.send(audio(2))
+        event = await anext(session)
+        assert (event["text"], "abrupt" in event) == ("word 0", False)
+        with pytest.raises(SessionError) as caught:
+            await anext(session)
+    assert caught.value.code == "shutting_down"
 
 
 async def test_audio_on_which_the_recogniser_fails() -> None:

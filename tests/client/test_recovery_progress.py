@@ -20,11 +20,10 @@ def test_what_is_told(case: Case) -> None:
         elif message is FAILURE:
             progress.failures += 1
         else:
-            told += progress.receive(message, end_requested=case.asked)
+            told += progress.receive(message)
     assert case.told is None or told == case.told
     assert case.cuts is None or progress.cuts_ms == case.cuts
     assert case.after is None or progress.after == case.after
     assert progress.failures == case.failures
-    assert progress.doubtful == bool(case.believed)
-    assert progress.believe() == case.believed
-    assert not progress.doubtful
+    assert progress.release() == case.released
+    assert progress.release() == []

@@ -45,6 +45,7 @@ class Messages:
         self._flushed = 0
         self._lost_at: float | None = None  # when a stream lost its recogniser
         self._acknowledged_at = now
+        self._abrupt = False  # the service itself ends the segments
 
     @property
     def ready(self) -> bool:
@@ -77,6 +78,10 @@ class Messages:
         """Note that a stream lost its sequence at this time."""
         if self._lost_at is None:
             self._lost_at = at
+
+    def end_abruptly(self) -> None:
+        """Mark all further finals: a client that goes on in another session lets that one recognise them again."""
+        self._abrupt = True
 
     def say(self, message: ServerMessage) -> None:
         """Send any other message."""
@@ -119,6 +124,8 @@ class Messages:
     def _pass_on(self, number: int, result: StreamResult) -> None:
         if isinstance(result, (Partial, Final, Turn)):
             self._views[number].note(result.audio_ms)
+        if self._abrupt and isinstance(result, Final):
+            result = replace(result, abrupt=True)
         self.say(replace(result, channel=number) if self._start.multichannel else result)
 
     def _answer_flush(self, number: int, flushed: Flushed) -> None:

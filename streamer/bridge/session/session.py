@@ -290,6 +290,7 @@ class Session:
         if self.state is State.OPENING:
             self.refuse(ErrorCode.SHUTTING_DOWN, "The service is shutting down; try again later.")
         elif self.state is State.STREAMING:
+            self._messages.end_abruptly()
             self._finish(endings.shutting_down())
 
     def expel(self, *, at_once: bool = False) -> None:

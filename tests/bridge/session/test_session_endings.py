@@ -163,7 +163,7 @@ def test_drain() -> None:
     driven.session.drain()
     assert driven.exchange(final("so far")) == Request(bytes(STEP + 100), end=True)
     last, error = driven.messages()
-    assert (last["text"], error["code"], error["fatal"]) == ("so far", "shutting_down", True)
+    assert (last["text"], last["abrupt"], error["code"], error["fatal"]) == ("so far", True, "shutting_down", True)
     assert driven.session.close is not None
     assert driven.session.close.code == 1013
 
