@@ -79,6 +79,7 @@ LONGEST_LIMIT_S: Final = 3600.0
 # How long sessions may go on after SIGTERM. Together with everything that follows, this stays below 30 s.
 DRAIN_LIMIT_S: Final = 5.0
 LONGEST_DRAIN_S: Final = 86_400.0
+MOST_WORKERS: Final = 64  # processes at one port
 
 RESOLVE_EVERY_S: Final = 30.0  # how often the names of Tritons are looked up
 RESOLVE_BOUNDS_S: Final = (0.1, 3600.0)

@@ -274,9 +274,11 @@ class _WindowsKeyboard:
             raise DesktopError(f"Windows took {count // 2} of {len(inputs) // 2} keys")
 
     def _system(self) -> ctypes.CDLL:
-        if sys.platform != "win32":
+        load = getattr(ctypes, "WinDLL", None)
+        if load is None:
             raise DesktopError("only Windows has this keyboard")
-        return ctypes.WinDLL("user32")
+        library: ctypes.CDLL = load("user32")
+        return library
 
 
 class _ClipboardProgram:

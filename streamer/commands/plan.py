@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamer.base.limits import OFF
+from streamer.base.limits import MOST_WORKERS, OFF
 from streamer.base.machine import machine_memory
 from streamer.base.text import as_sentence, counted, json_text
 from streamer.bridge.triton import MODEL, TritonError
@@ -33,10 +33,11 @@ from streamer.commands.capacity.plan import (
     best_size,
     largest,
     plan,
+    with_workers,
 )
 from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacities, Finding, circumstances
-from streamer.commands.settings.kinds import FilePath, Number
+from streamer.commands.settings.kinds import FilePath, Number, Whole
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
 from streamer.models.library import LibraryError, ModelLibrary
 from streamer.models.model_folder import read_any_folder
@@ -59,6 +60,7 @@ memory is kept free. docs/how-to/capacity.md explains more.
 examples:
   streamer plan                            for all memory of this machine (or container, or GPU)
   streamer plan --memory 4 --instances 2   for 4 GB and two instances
+  streamer plan --workers auto             for several processes of the bridge
   streamer plan --no-measure               only the memory, and what was measured before
   streamer plan --repository models --model mine_1
   streamer plan --model asr_heads          the recogniser in steps: the memory of each step
@@ -102,6 +104,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=count,
         metavar="N",
         help="how many instances (one for each processor, or as in config.pbtxt on a GPU)",
+    )
+    add(
+        "--workers",
+        type=argument(Whole(1, MOST_WORKERS, f"N|{AUTO}", word=AUTO)),
+        default=1,
+        metavar=f"N|{AUTO}",
+        help=f"how many processes of the bridge, as for `serve`; '{AUTO}' for as many as the processors keep busy (1)",
     )
     add(
         "--no-measure",
@@ -219,6 +228,8 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
         voices = speakers_cost()
         others = [] if voices is None else [voices.part]
         parts = [*server_parts(model.repository, len(configs), folder), *others, *measurement.parts]
+        workers, why_workers = _workers(options.workers)
+        parts = with_workers(parts, workers)
     except (MeasuringError, LibraryError, ValueError, OSError) as error:
         return _no_plan(error)
     here = Memory(machine_memory().size, measurement.gpu_memory)
@@ -231,19 +242,41 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             instances = first.instance_group[0].count if first.instance_group else 1
             reason = "as in config.pbtxt; one process keeps a GPU busy"
         elif instances is None:
-            number, reason = most_instances()
+            number, reason = most_instances(workers=workers)
             instances = best_size(parts, memory, number, USUAL_SLOTS).instances
             if instances < number:
                 reason = "the memory has no room for more"
-        largest(parts, memory, instances)
+        largest(parts, memory, instances, workers)
         carried = _session_limit(model, parts, here, instances, reader, measure=not options.no_measure)
-        result = plan(parts, memory, instances, carried)
+        result = plan(parts, memory, instances, carried, workers)
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
     share = None if voices is None else voices.share
     costs = read_any_folder(model.folder).costs if is_public(model.folder) else ()
-    subject = Subject(model.name, measurement.name, measurement.gpu, configs, source, model.serve, reason, costs, share)
+    subject = Subject(
+        model.name,
+        measurement.name,
+        measurement.gpu,
+        configs,
+        source,
+        model.serve,
+        reason,
+        why_workers,
+        costs,
+        share,
+    )
     return result, subject
+
+
+def _workers(wanted: int | str) -> tuple[int, str]:
+    """Return how many workers there are, and why."""
+    if isinstance(wanted, int):
+        return wanted, "as --workers says"
+    from streamer.base.machine import processor_time
+    from streamer.commands.serve import PROCESSORS_PER_WORKER, workers_for
+
+    workers = workers_for(processor_time(), embedded=True)
+    return workers, f"one for {PROCESSORS_PER_WORKER} processors, because the recogniser needs most of them"
 
 
 def _memory(gigabytes: float | None, measurement: ModelMemory) -> tuple[Memory, str]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamer.base.limits import DEFAULT_MODEL, OFF, InstanceBounds
+from streamer.base.limits import DEFAULT_MODEL, MOST_WORKERS, OFF, InstanceBounds
 from streamer.base.package import install_command
 from streamer.base.text import as_sentence
 from streamer.bridge.access.rules import PortPolicy
@@ -24,7 +24,7 @@ from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_
 from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
 from streamer.commands.settings.kinds import ListOf, Setting, SettingsError, Switch
 from streamer.commands.settings.port_policy import PortPolicyError, is_local, port_policy, session_limits, triton_dial
-from streamer.commands.settings.serve import MOST_WORKERS, ON_DEMAND, SETTINGS, ServeSettings
+from streamer.commands.settings.serve import ON_DEMAND, SETTINGS, ServeSettings
 from streamer.commands.settings.served_models import (
     ModelsError,
     ServedModel,

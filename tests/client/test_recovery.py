@@ -243,7 +243,7 @@ async def test_a_service_that_ends_within_a_word() -> None:
     async with living(begin, second) as (address, met), connect(address) as session:
         await session.send(audio(2))
         await session.stop()
-        events = await everything(session)
+        events: list[Any] = list(await everything(session))
     assert [event["type"] for event in events] == ["restarted", "final", "done"]
     assert (events[0]["from_ms"], events[1]["text"]) == (0, "word 0")
     assert met[1].audio == audio(2)
@@ -260,7 +260,7 @@ async def test_an_abrupt_end_that_stays_the_end() -> None:
 
     async with living(begin) as (address, _), connect(address, restart=False) as session:
         await session.send(audio(2))
-        event = await anext(session)
+        event: Any = await anext(session)
         assert (event["text"], "abrupt" in event) == ("word 0", False)
         with pytest.raises(SessionError) as caught:
             await anext(session)

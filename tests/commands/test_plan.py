@@ -118,6 +118,20 @@ def test_the_recommendation_can_be_served(planned: Planned) -> None:
     assert "count: 2 " in recommended["config"]
 
 
+def test_several_workers(planned: Planned) -> None:
+    """Each worker takes as much memory as one bridge, and so does the process that starts them."""
+    one, several = (planned("--no-measure", "--memory", "3", "--workers", each) for each in ("1", "3"))
+    assert several["recommended"]["workers"] == 3
+    assert several["recommended"]["command"].startswith("streamer serve --workers 3 --instances ")
+    [bridge, bridges] = [
+        next(part["main"] for part in found["parts"] if name in part["name"])
+        for found, name in ((one, "bridge"), (several, "workers"))
+    ]
+    assert bridges == 4 * bridge
+    assert any(reason.startswith("3 workers: as --workers says") for reason in several["why"])
+    assert planned("--no-measure", "--workers", "auto")["recommended"]["workers"] >= 1
+
+
 def test_the_memory_is_the_sum_of_its_parts(planned: Planned) -> None:
     """The recommended service takes the sum of the table, and leaves a fifth of the memory free."""
     found = planned("--no-measure", "--memory", "2", "--instances", "1")
@@ -247,6 +261,7 @@ def repository_of(folder: Path) -> Path:
         (["--model", "a,b"], 2, "--model must be one model"),
         (["--repository", "nowhere"], 2, "is not a model repository"),
         (["--repository", "several"], 2, "has several models: choose one with --model (one, other)"),
+        (["--workers", "0"], 2, "--workers"),
         (["--repository", "unversioned"], 1, "has no folder of a version"),
         (["--repository", "unstateful"], 1, "slots cannot be set: the model any has no sequence_batching"),
     ],

@@ -468,6 +468,28 @@ async def test_a_roll_at_all_workers(repository: Path) -> None:
     psutil.wait_procs([psutil.Process(server.pid)] if psutil.pid_exists(server.pid) else [], timeout=60)
 
 
+async def test_a_worker_dies_while_a_model_is_replaced(repository: Path) -> None:
+    """The others roll without it, and it comes back with the new model."""
+    arguments = ("--repository", str(repository), "--model", "one", "--workers", "2", "--slots", "16")
+    with serving(*arguments) as served:
+        victim = worker_pids(served)[2]
+        os.kill(victim, signal.SIGSTOP)  # so that it cannot answer before it dies
+        rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
+        await wait_for(served, " rolled name=default model=two")
+        assert not rolling.done()
+        os.kill(victim, signal.SIGKILL)
+        done = await rolling
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "streamer: two is in use; one is unloaded")
+        await wait_for(served, "worker 2 runs again.")
+        for number in (1, 2):
+            async with at_worker(served.url, number) as (websocket, ready):
+                assert ready["triton_model"] == "two"
+                await websocket.send(SPOKEN)
+                await websocket.send('{"type":"stop"}')
+                assert (await rest(websocket))[-1]["type"] == "done"
+        assert await asyncio.to_thread(served.end) == 0
+
+
 @pytest.mark.parametrize(
     ("processors", "beside_triton", "in_front"),
     [(0.5, 1, 1), (2, 1, 2), (8, 1, 8), (9.9, 2, 9), (16, 2, 16), (64, 8, 64), (128, 16, 64)],

@@ -15,7 +15,7 @@ from tests.project import ROOT, SCRIPTS
 TOOLS = ("sh", "env", "dirname", "sed")
 # Commands that packages bring, in the order in which they are asked for.
 DESKTOPS = ("Xvfb", "xdotool", "xterm", "xclip", "sway", "wtype", "foot", "wl-copy")
-INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "dbus-daemon", *DESKTOPS, "ffmpeg", "zsh", "fish")
+INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "dbus-daemon", *DESKTOPS, "ffmpeg", "ip", "zsh", "fish")
 
 
 class Machine:
@@ -126,7 +126,7 @@ def test_missing_commands_are_packages_too(machine: Machine) -> None:
     done = machine.run("system_packages")
     assert done.returncode == 1
     packages = " ".join(
-        {"Xvfb": "xvfb", "wl-copy": "wl-clipboard", "dbus-daemon": "dbus"}.get(command, command)
+        {"Xvfb": "xvfb", "wl-copy": "wl-clipboard", "dbus-daemon": "dbus", "ip": "iproute2"}.get(command, command)
         for command in INSTALLED
     )
     assert f"--no-install-recommends {packages}\n" in done.stderr

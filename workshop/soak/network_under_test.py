@@ -318,7 +318,7 @@ class NetworkUnderTest:
         return self.url.replace(BALANCER.format(11), BALANCER.format(11 + number % CLIENT_LINKS))
 
     async def _start_triton(self, number: int) -> None:
-        node = self.network.add(Node(f"triton{number}", TRITON.format(number)))
+        node = self.network.add(Node(f"Triton{number}", TRITON.format(number)))
         server = _TritonInNode(node, self._repository, self._slots, self._logs / f"{node.name}.log")
         self._servers.append(server)
         await asyncio.to_thread(server.start)

@@ -70,6 +70,7 @@ class Size:
     instances: int
     slots: int  # in each instance
     streams: int  # at a time
+    workers: int = 1  # processes of the bridge, each of which has a probe in each instance
 
     def number(self, part: Part) -> int:
         """Return how often a service of this size needs the part."""
@@ -126,18 +127,22 @@ def with_workers(parts: Sequence[Part], workers: int) -> list[Part]:
     return [replace(part, name=name, main=part.main * size) if part.name == BRIDGE else part for part in parts]
 
 
-def largest(parts: Sequence[Part], memory: Memory, instances: int) -> Size:
-    """Return the largest service with this number of instances that fits in the memory. TooSmall if none does."""
+def largest(parts: Sequence[Part], memory: Memory, instances: int, workers: int = 1) -> Size:
+    """Return the largest service with this number of instances that fits in the memory. TooSmall if none does.
+
+    `parts` has all workers already (`with_workers`).
+    """
+    fewest = FEWEST_SLOTS + workers - 1
 
     def size(slots: int) -> Size:
-        return Size(instances, slots, instances * (slots - 1))
+        return Size(instances, slots, instances * (slots - workers), workers)
 
     def fits(slots: int) -> bool:
         return memory.usable().holds(size(slots).needed(parts))
 
-    if not fits(FEWEST_SLOTS):
-        raise TooSmall(size(FEWEST_SLOTS).needed(parts).times(1 / (1 - KEPT_FREE)))
-    low, high = FEWEST_SLOTS, MOST_SLOTS
+    if not fits(fewest):
+        raise TooSmall(size(fewest).needed(parts).times(1 / (1 - KEPT_FREE)))
+    low, high = fewest, MOST_SLOTS
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
@@ -168,16 +173,16 @@ def best_size(parts: Sequence[Part], memory: Memory, most: int, slots: int) -> S
     return max(map(size, possible), key=lambda each: (each.streams, each.instances))
 
 
-def plan(parts: Sequence[Part], memory: Memory, instances: int, carried: int | None) -> Plan:
+def plan(parts: Sequence[Part], memory: Memory, instances: int, carried: int | None, workers: int = 1) -> Plan:
     """Recommend the size of a service. TooSmall if not even one stream for each instance fits in the memory."""
-    fits = largest(parts, memory, instances)
+    fits = largest(parts, memory, instances, workers)
     if carried is None:
         # On processors, more than the usual slots are of no use.
         slots = min(fits.slots, USUAL_SLOTS if memory.gpu is None else SLOTS)
-        return Plan(parts, memory, fits, None, Size(instances, slots, instances * (slots - 1)), None)
+        return Plan(parts, memory, fits, None, Size(instances, slots, instances * (slots - workers), workers), None)
     sessions = min(fits.streams, carried)
     # More slots than sessions need, if there is memory for them.
-    recommended = replace(fits, slots=min(fits.slots, slots_for(sessions, instances)), streams=sessions)
+    recommended = replace(fits, slots=min(fits.slots, slots_for(sessions, instances) + workers - 1), streams=sessions)
     limit = Limit.PROCESSORS if carried < fits.streams else Limit.MEMORY
     return Plan(parts, memory, fits, carried, recommended, limit)
 
@@ -215,6 +220,7 @@ class Subject:
     memory: str  # where the size of the memory comes from: "this machine", "--memory" …
     serve: Sequence[str]  # the arguments of `serve` that choose the model
     instances: str  # the reason for the number of instances
+    workers: str = ""  # the reason for the number of workers, if there are several
     costs: Sequence[str] = ()  # what makes a model cost more than others of its size
     speakers_share: float | None = None  # of a processor, for a live session that tells speakers apart
 
@@ -223,7 +229,8 @@ def command(plan: Plan, subject: Subject) -> str:
     """Return the line that starts the recommended service."""
     size = plan.recommended
     sessions = "auto" if plan.carried is None else str(size.streams)
-    numbers = {"--instances": size.instances, "--slots": size.slots, "--sessions": sessions}
+    workers = {"--workers": size.workers} if size.workers > 1 else {}
+    numbers = {**workers, "--instances": size.instances, "--slots": size.slots, "--sessions": sessions}
     words = ["streamer", "serve", *subject.serve, *(str(word) for pair in numbers.items() for word in pair)]
     return shlex.join(words)
 
@@ -262,6 +269,7 @@ def content(plan: Plan, subject: Subject) -> dict[str, object]:
         "fits": {"slots": plan.fits.slots, "streams": plan.fits.streams},
         "carried": plan.carried,
         "recommended": {
+            "workers": plan.recommended.workers,
             "instances": plan.recommended.instances,
             "slots": plan.recommended.slots,
             "sessions": plan.recommended.streams if plan.carried is not None else None,
@@ -278,6 +286,7 @@ def text(plan: Plan, subject: Subject) -> str:
     size, usable = plan.recommended, plan.memory.usable()
     place = subject.gpu or "the CPU"
     sessions = counted(size.streams, "session")
+    workers = f"{size.workers} workers, " if size.workers > 1 else ""
     if plan.carried is None:
         sessions = f"as many sessions as --sessions auto measures, at most {size.streams}"
     return "\n".join(
@@ -288,7 +297,8 @@ def text(plan: Plan, subject: Subject) -> str:
             "",
             *_table(plan),
             "",
-            f"recommended: {counted(size.instances, 'instance')}, {counted(size.slots, 'slot')} in each, {sessions}",
+            f"recommended: {workers}{counted(size.instances, 'instance')}, {counted(size.slots, 'slot')} in each, "
+            f"{sessions}",
             "",
             f"  {command(plan, subject)}",
             "",
@@ -306,6 +316,8 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     """Yield a sentence for each number of the recommendation."""
     size, fits = plan.recommended, plan.fits
     yield f"{counted(size.instances, 'instance')}: {subject.instances}."
+    if size.workers > 1:
+        yield f"{size.workers} workers: {subject.workers}."
     if _is_ensemble(subject):
         steps = f"Each of the {len(subject.configs)} steps"
         yield f"{steps} has this number of instances and slots: `serve` gives all of them the same."
@@ -326,9 +338,12 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
         share = round(100 * subject.speakers_share)
         more = f"{share} % of a processor more, which is not counted here"
         yield f"A live session that tells speakers apart takes {more}."
-    spare = size.instances * (size.slots - 1) - size.streams
+    spare = size.instances * (size.slots - size.workers) - size.streams
+    probes = "one in each instance is for the probe of the service"
+    if size.workers > 1:
+        probes = f"{size.workers} in each instance are for the probes of the workers"
     more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
-    yield f"{counted(size.slots, 'slot')}: one in each instance is for the probe of the service{more}."
+    yield f"{counted(size.slots, 'slot')}: {probes}{more}."
     yield f"The recommended service takes at most {_amount_text(plan.needed)}."
 
 

@@ -24,6 +24,7 @@ from streamer.base.limits import (
     MESSAGE_BOUNDS,
     MOST_UPLOADS,
     MOST_UPLOADS_BOUNDS,
+    MOST_WORKERS,
     OFF,
     RESOLVE_BOUNDS_S,
     RESOLVE_EVERY_S,
@@ -57,7 +58,6 @@ from streamer.commands.settings.served_models import ModelList, ServedModel
 from streamer.wire.dialects.formats import NATIVE, ROOTS
 
 AUTO: Final = "auto"
-MOST_WORKERS: Final = 64
 STORES: Final = ("redis", "rediss", "unix")
 AT_START, ON_DEMAND = "start", "on-demand"
 

@@ -190,7 +190,10 @@ def test_every_reason_has_its_own_count() -> None:
         files = [file for part in parts for file in (PACKAGE / part).rglob("*.py")]
         return {word.lower() for file in files for word in GIVEN.findall(file.read_text(encoding="utf-8"))}
 
-    of_sessions = given("bridge/session", "bridge/access", "bridge/upstreams") - {"after_stop"}  # ends nothing
+    of_sessions = given("bridge/session", "bridge/access", "bridge/upstreams") - {
+        "after_stop",
+        "forbidden",
+    }  # these end nothing
     assert {"full", "idle", "no_start", "done"} <= of_sessions <= set(REASONS)
     assert of_sessions | given("bridge/uploads", "wire/native_upload.py") <= set(UPLOAD_REASONS)
     assert set(FAILURES) == {code.value for code in FailureCode}

@@ -73,6 +73,16 @@ def test_many_sessions_get_enough_slots() -> None:
     assert plan(PARTS, Memory(100_000), 2, 401).recommended == Size(2, 202, 401)
 
 
+def test_each_worker_has_a_probe() -> None:
+    """With several workers, there is a slot for the probe of each in each instance, and room for one stream beside."""
+    assert plan(PARTS, Memory(100_000), 2, 401, 3).recommended == Size(2, 204, 401, 3)
+    assert plan(PARTS, Memory(100_000), 2, None, 3).recommended == Size(2, 64, 122, 3)
+    assert largest(PARTS, Memory(500), 1, 4).streams == largest(PARTS, Memory(500), 1, 4).slots - 4
+    with pytest.raises(TooSmall) as raised:
+        largest(PARTS, Memory(200), 1, 4)
+    assert raised.value.needed.main == pytest.approx((100 + 50 + 5 * 2 + 3 + 4) / 0.8, abs=1)
+
+
 def test_the_memory_is_the_limit() -> None:
     """If the memory is the limit, a plan has as many sessions and slots as fit."""
     made = plan(PARTS, Memory(500), 2, 4000)

@@ -88,7 +88,8 @@ class Channel:
     def call(self, service: str, method: str, requests: Any, limit_s: float = _LIMIT_S, metadata: Any = None) -> Any:
         """Begin a call with these requests, which are bytes."""
         described = next(each for each in SERVICES[service] if each.name == method)
-        answer = message_class(f"{service.rpartition('.')[0]}.{described.response}")
+        response = described.response  # of the service's own package, if it names none
+        answer = message_class(response if "." in response else f"{service.rpartition('.')[0]}.{response}")
         begin = self._channel.stream_stream(f"/{service}/{method}", None, answer.FromString)
         if metadata is None:
             metadata = (("authorization", f"Bearer {self._key}"),)
