@@ -475,7 +475,7 @@ async def test_a_worker_dies_while_a_model_is_replaced(repository: Path) -> None
         victim = worker_pids(served)[2]
         os.kill(victim, signal.SIGSTOP)  # so that it cannot answer before it dies
         rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
-        await wait_for(served, " rolled name=default model=two")
+        await wait_for(served, " rolled worker=1 ")
         assert not rolling.done()
         os.kill(victim, signal.SIGKILL)
         done = await rolling

@@ -241,7 +241,10 @@ class Codec:
                 part = getattr(part, step)
             audio = getattr(part, name)
             part.ClearField(name)
-        fields: JsonObject = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        try:
+            fields: JsonObject = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        except json_format.Error as error:  # a duration that none can be, for example
+            raise Unreadable from error
         return fields, audio
 
     def write(self, response: str) -> bytes:

@@ -38,6 +38,16 @@ def test_bytes_that_are_no_message() -> None:
             codec.read(data)
 
 
+def test_a_duration_that_none_can_be() -> None:
+    """It is refused as bytes that are no message, because JSON has no form for it."""
+    endless = {"speech_start_timeout": {"seconds": 1, "nanos": 2**31 - 1}}
+    request = message(
+        V1, "StreamingRecognizeRequest", streaming_config={"config": LINEAR, "voice_activity_timeout": endless}
+    )
+    with pytest.raises(Unreadable):
+        Codec(V1, SERVICES[V1][0]).read(request.SerializeToString())
+
+
 def test_a_response() -> None:
     """It is written from its fields, with enums by their names."""
     data = Codec(V2, SERVICES[V2][0]).write(

@@ -26,7 +26,15 @@ _SPEECH: Final = say(_WORDS).tobytes()
 _LINEAR: Final = {"encoding": 1, "sample_rate_hertz": 16_000, "language_code": "en-US"}
 _LIMIT_S: Final = 45.0
 # A wild request may be one that is served. UNAVAILABLE: the recogniser was killed, or there are no descriptors.
-_RIGHT: Final = ("OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "OUT_OF_RANGE", "UNAUTHENTICATED")
+_RIGHT: Final = (
+    "OK",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",  # an operation
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+    "OUT_OF_RANGE",
+    "UNAUTHENTICATED",
+)
 _OWN: Final = ("DEADLINE_EXCEEDED", "CANCELLED")  # what the client itself has asked for
 _NUMBERS: Final = (0, 1, -1, 2, 8, 9, 16_000, 192_001, 2**31 - 1, -(2**31), 20, 77)
 _TEXTS: Final = (
