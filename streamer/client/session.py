@@ -12,12 +12,12 @@ from typing import Final, cast
 from streamer.client.connection import CLOSE_S, GIVE_UP_S, Connection, SessionError
 from streamer.client.events import Event, Ready
 from streamer.client.recovery import Dial, Message, Progress, Reopening
-from streamer.client.sending import Audio, Entry, KeptAudio, bytes_of, describe_audio
+from streamer.client.sending import KEEPALIVE_S, Audio, Entry, KeptAudio, bytes_of, describe_audio
 from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 
-# Over a new connection, the client first sends older audio again. The service closes a live session if 20 s of audio
-# wait, so the client sends at most this much ahead.
+# The service closes a live session if 20 s of audio wait. Over a new connection the client first sends older audio
+# again, and then what its caller could not give it meanwhile. So it sends at most this much ahead.
 MOST_LIVE_MS: Final = 15_000
 LIVE_PAUSE_S: Final = 0.05
 # With less audio than a step, the service waits for more and owes no answer.
@@ -40,7 +40,6 @@ class Session:
         self._sending = asyncio.Lock()
         self._reconnecting = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
-        self._behind_ms = 0.0  # where the audio ended when the present connection began
         self._failure: SessionError | None = None  # the reason why there is no other connection
         self._ended = False  # all messages before the failure were read
 
@@ -180,13 +179,16 @@ class Session:
                     self._kept.sent()
 
     async def _may_send(self, connection: Connection) -> bool:
-        """Wait until the service has recognised enough older audio. Return False if there is another connection."""
+        """Wait until the service has recognised enough of the audio. Return False if there is another connection."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + connection.patience_s
+        active = loop.time()
+        until = active + connection.patience_s
         while connection is self._connection and self._failure is None and loop.time() < until:
-            sent_ms = self._kept.sent_ms
-            if sent_ms >= self._behind_ms or sent_ms - self._progress.heard_ms <= MOST_LIVE_MS:
+            if self._kept.sent_ms - self._progress.heard_ms <= MOST_LIVE_MS:
                 break
+            if loop.time() - active > KEEPALIVE_S:  # for the service it is the client that is silent
+                await self._send(connection, encode({"type": "keepalive"}))
+                active = loop.time()
             await asyncio.sleep(LIVE_PAUSE_S)
         return connection is self._connection
 
@@ -216,7 +218,6 @@ class Session:
                     self._failure = failure
                 raise
             self._events.extend(events)
-            self._behind_ms = self._kept.given_ms
         if self._catching_up is None or self._catching_up.done():
             # This needs its own task: the service may not read more audio before the caller has read its events.
             self._catching_up = asyncio.create_task(self._catch_up_quietly())

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 import streamer.client.connection
 import streamer.client.recovery
+import streamer.client.session
 from streamer.client import Session, SessionError, connect
 
 SECOND = 32_000  # bytes
@@ -378,12 +379,12 @@ async def test_a_session_that_is_closed_meanwhile() -> None:
 
 
 async def test_a_live_session_is_not_too_fast() -> None:
-    """A live session sends the missed audio slowly enough not to be closed for it."""
+    """What a live session and its caller kept meanwhile is sent slowly enough not to be closed for it."""
     ahead = 0.0
 
     async def begin(heard: ServedConnection) -> None:
         await heard.ready()
-        await heard.hear(seconds=40)
+        await heard.hear(seconds=10)
         await heard.vanish()
 
     async def second(heard: ServedConnection) -> None:
@@ -399,13 +400,39 @@ async def test_a_live_session_is_not_too_fast() -> None:
         await heard.done()
 
     async with living(begin, forgotten, second) as (address, met), connect(address, {"live": True}) as session:
-        speaking = asyncio.create_task(session.send(audio(40)))
+        spoken = audio(40)
+        await session.send(spoken[: 10 * SECOND])
+        assert (await anext(session))["type"] == "restarted"
         events = asyncio.create_task(everything(session))
-        await speaking
+        await session.send(spoken[10 * SECOND :])  # what a microphone has recorded meanwhile
         await session.stop()
         assert (await events)[-1]["audio_ms"] == 40_000
     assert met[2].audio == audio(40)
     assert 14 < ahead < 17
+
+
+async def test_a_live_session_that_waits_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the service recognises nothing, the client sends no more audio, but says that it is there."""
+    monkeypatch.setattr(streamer.client.session, "KEEPALIVE_S", 0.1)
+
+    async def stand_still(heard: ServedConnection) -> None:
+        await heard.ready()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(heard.hear(), 2.0)
+        waiting.append(len(heard.audio) / SECOND)
+        await heard.say("heard", audio_ms=round(waiting[0] * 1000))
+        await heard.hear()
+        await heard.done()
+
+    waiting: list[float] = []
+    async with living(stand_still) as (address, met), connect(address, {"live": True}) as session:
+        events = asyncio.create_task(everything(session))
+        await session.send(audio(20))
+        await session.stop()
+        assert (await events)[-1]["type"] == "done"
+    assert 14 < waiting[0] < 17
+    assert met[0].texts.count("keepalive") > 3
+    assert met[0].audio == audio(20)
 
 
 async def test_long_silence_is_not_kept() -> None:
