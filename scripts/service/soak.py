@@ -55,11 +55,15 @@ def main() -> int:
     add("--pace", type=float, default=0.0, help="multiple of the pace of speech; 0: as fast as possible (0)")
     add("--server", metavar="URL", help="a service that already runs; its memory is not measured")
     add("--search", default="lexicon", help="the search of the session (lexicon)")
-    faults = commands.add_parser("faults", help="thousands of sessions among faults")
-    faults.set_defaults(run=_faults)
-    add = faults.add_argument
+    run = argparse.ArgumentParser(add_help=False)  # what both runs of many sessions have
+    add = run.add_argument
     add("--minutes", type=float, default=Settings.minutes, help="how long new sessions begin (10)")
     add("--seed", type=int, help="the seed for all random choices (default: a new one)")
+    add("--only", type=int, metavar="NUMBER", help="repeat only this session")
+    add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
+    faults = commands.add_parser("faults", parents=[run], help="thousands of sessions among faults")
+    faults.set_defaults(run=_faults)
+    add = faults.add_argument
     add("--at-a-time", type=int, default=Settings.at_a_time, metavar="N", help="sessions at a time, on average (80)")
     add("--tritons", type=int, default=Settings.tritons, help="Tritons behind the service; 0: an embedded one (2)")
     add("--slots", type=int, default=Settings.slots, help="slots of each model instance (40)")
@@ -68,13 +72,11 @@ def main() -> int:
     add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
     add("--public-model", type=Path, metavar="FOLDER", help="use recordings and the public model in this folder")
     add("--model", choices=(MODEL, HEADS), default=MODEL, help=f"{HEADS}: the recogniser in steps ({MODEL})")
-    add("--only", type=int, metavar="NUMBER", help="repeat only this session")
-    add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
-    network = commands.add_parser("network", help="sessions at several bridges, whose network and nodes fail")
+    network = commands.add_parser(
+        "network", parents=[run], help="sessions at several bridges, whose network and nodes fail"
+    )
     network.set_defaults(run=_network)
     add = network.add_argument
-    add("--minutes", type=float, default=NetworkSettings.minutes, help="how long new sessions begin (10)")
-    add("--seed", type=int, help="the seed for all random choices (default: a new one)")
     add("--sessions", type=int, default=NetworkSettings.sessions, metavar="N", help="sessions in all (1000)")
     add("--at-a-time", type=int, default=NetworkSettings.at_a_time, metavar="N", help="the most at a time (150)")
     add("--words", type=_range, default=NetworkSettings.words, metavar="N-N", help="words of a session (15-50)")
@@ -82,8 +84,6 @@ def main() -> int:
     add("--tritons", type=int, default=NetworkSettings.tritons, help="Tritons behind the bridges (3)")
     add("--every", type=float, default=NetworkSettings.every, metavar="S", help="seconds between faults; 0: none (2.4)")
     add("--store", action="store_true", help="the bridges have a store, which fails too")
-    add("--only", type=int, metavar="NUMBER", help="repeat only this session")
-    add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
     return int(options.run(options))
 

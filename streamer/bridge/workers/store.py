@@ -21,17 +21,12 @@ one exchange after it has returned, also if it has lost all entries.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
-import json
-import re
 import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamer.base.json_types import JsonObject
@@ -49,6 +44,25 @@ from streamer.bridge.workers.others import (
     Others,
     bridge_of,
     worker_of,
+)
+from streamer.bridge.workers.store_entries import (
+    PROCESSES,
+    Seal,
+    StoreError,
+    audio_entry,
+    bridge_name,
+    bridge_of_place,
+    claims_to,
+    is_bridge,
+    is_place,
+    is_usage,
+    name_of_place,
+    new_answer,
+    process_entry,
+    questions_to,
+    usage_entry,
+    usages_of,
+    worker_of_place,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +85,6 @@ WAIT_S: Final = 0.25
 SILENT_S: Final = 5.0
 # The store forgets what a process has after this time.
 _KEPT_S: Final = 15
-_FORMAT: Final = 1  # of entries: those in others, of later versions, count as missing
 # It forgets audio after an hour, and claims after the time in which a process that was stopped may go on.
 _AUDIO_KEPT_S: Final = 3660
 _CLAIM_KEPT_S: Final = 300
@@ -93,61 +106,8 @@ LARGEST_INBOX: Final = 64 * 1024
 _MOST_CLAIMS: Final = 256  # that wait for the store
 _MOST_BUCKETS: Final = 4096
 _MINUTE_S: Final = 60.0
-SHORTEST_SECRET: Final = 32  # characters
-_SIGNATURE: Final = hashlib.sha256().digest_size * 2  # as text
-_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_NAME_BYTES: Final = 5  # of the random name of a bridge, as text twice as many
-_PREFIX: Final = "streamer:"
-_PROCESSES: Final = f"{_PREFIX}processes"
 # What callers have at all bridges together. The rest is about the slots of one bridge.
 _OF_CALLERS: Final = (Counted.OF_KEY, Counted.OF_NETWORK)
-
-
-class StoreError(Exception):
-    """The store cannot be used with these settings. The message is a sentence for the operator."""
-
-
-def read_secret(path: Path) -> bytes:
-    """Read the secret that the bridges share. StoreError if it cannot be used."""
-    try:
-        secret = path.read_bytes().strip()
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}.") from error
-    if len(secret) < SHORTEST_SECRET:
-        raise StoreError(
-            f"{path} must have a secret of at least {SHORTEST_SECRET} characters: `openssl rand -hex 32` makes one."
-        )
-    return secret
-
-
-class _Seal:
-    """Signs entries, each for its place, and pseudonyms of what the store need not know."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._key = hashlib.sha256(b"streamer store\0" + secret).digest()
-        self.salt = hmac.digest(self._key, b"callers", "sha256")[:16]
-
-    def sign(self, place: str, content: JsonObject) -> bytes:
-        """Return an entry for this place."""
-        text = json.dumps({**content, "format": _FORMAT}, separators=(",", ":")).encode()
-        return self._signature(place, text) + text
-
-    def open(self, place: str, entry: bytes) -> JsonObject | None:
-        """Return the content of an entry of this place; None if no bridge has signed it."""
-        signature, text = entry[:_SIGNATURE], entry[_SIGNATURE:]
-        if not hmac.compare_digest(signature, self._signature(place, text)):
-            return None
-        content: JsonObject = json.loads(text)  # a bridge has written it
-        return content if content.get("format") == _FORMAT else {}
-
-    def label(self, kind: str, name: str) -> str:
-        """Return a name by which the store has this key or network. Addresses stay unknown to it."""
-        if kind in ("key", Counted.OF_KEY.value):
-            return f"key {name}"
-        return "network " + hashlib.blake2b(name.encode(), key=self._key, digest_size=8).hexdigest()
-
-    def _signature(self, place: str, text: bytes) -> bytes:
-        return hmac.digest(self._key, place.encode() + b"\0" + text, "sha256").hex().encode()
 
 
 @dataclass
@@ -187,10 +147,10 @@ class Store:
         except ImportError as error:
             raise StoreError(f"--store needs a package: {install_command('store')}") from error
         self._address, self._workers, self._worker = address, workers, worker
-        self._seal = _Seal(secret)
+        self._seal = Seal(secret)
         self.salt = self._seal.salt
         # All workers of a bridge have the same name, and a bridge that is started again has another one.
-        self.bridge = hashlib.blake2b(workers.salt or secrets.token_bytes(16), digest_size=_NAME_BYTES).hexdigest()
+        self.bridge = bridge_name(workers.salt or secrets.token_bytes(16))
         self._place = f"{self.bridge}.{worker}.{secrets.token_hex(4)}"
         self._together = False
         self._complained = False  # about the store that is away
@@ -311,7 +271,7 @@ class Store:
         bridge = bridge_of(token)
         if not is_bridge(bridge):
             return
-        place = _inbox(bridge, worker_of(token))
+        place = claims_to(bridge, worker_of(token))
         self._claims.append((place, self._seal.sign(place, {"token": digest.hex(), "key": key})))
         await self.refresh()
 
@@ -336,13 +296,13 @@ class Store:
             return Beyond([], [away])
         known = {place: each for place, each in self._processes.items() if each.number and not each.ended}
         silent = [place for place, each in known.items() if each.fresh_at <= since]
-        waiting = {place: f"{_PREFIX}answer:{secrets.token_hex(8)}" for place in known if place not in silent}
+        waiting = {place: new_answer() for place in known if place not in silent}
         answers: list[JsonObject] = []
         until = time.monotonic() + ANSWER_LIMIT_S
         try:
             pipeline = client.pipeline(transaction=True)
             for place, reply in waiting.items():
-                inbox = _questions(bridge_of_place(place), _worker_of_place(place))
+                inbox = questions_to(bridge_of_place(place), worker_of_place(place))
                 pipeline.append(inbox, self._seal.sign(inbox, {"question": question, "reply": reply}) + b"\n")
                 pipeline.expire(inbox, _QUESTION_KEPT_S)
             await pipeline.execute()
@@ -357,7 +317,7 @@ class Store:
                         del waiting[place]
         except (RedisError, OSError, asyncio.TimeoutError):
             return Beyond(answers, [away])
-        return Beyond(answers, [f"{_name_of_place(place)} does not answer." for place in sorted([*waiting, *silent])])
+        return Beyond(answers, [f"{name_of_place(place)} does not answer." for place in sorted([*waiting, *silent])])
 
     async def usage_of_month(self, month: str) -> dict[str, ByKey] | None:
         """Return what keys used at all bridges on each day of a month; None while the store is away."""
@@ -373,16 +333,16 @@ class Store:
         if client is None or not self._together:
             return None
         try:
-            members = await client.srandmember(_usages(month), MOST_USAGES)
+            members = await client.srandmember(usages_of(month), MOST_USAGES)
             texts = [each.decode("ascii", "replace") for each in _each(members) if isinstance(each, bytes)]
-            names = [text for text in texts if _is_usage(text)]
+            names = [text for text in texts if is_usage(text)]
             for start in range(0, len(names), _USAGES_AT_ONCE):
                 pipeline = client.pipeline(transaction=False)
                 some = names[start : start + _USAGES_AT_ONCE]
                 for name in some:
-                    pipeline.getrange(_usage(name), 0, LARGEST_ENTRY - 1)
+                    pipeline.getrange(usage_entry(name), 0, LARGEST_ENTRY - 1)
                 for name, entry in zip(some, await pipeline.execute(), strict=True):
-                    if content := self._opened(_usage(name), entry):
+                    if content := self._opened(usage_entry(name), entry):
                         day, keys = name.partition(" ")[0], content["keys"]
                         assert isinstance(keys, dict)
                         days[day] = sum_of([days.get(day, {}), by_key(keys)])
@@ -472,31 +432,31 @@ class Store:
         """Write what this process has, and read what others have."""
         now = time.monotonic()
         with_audio = now - self._audio_at >= AUDIO_EVERY_S or self._ended
-        own, inbox, claims = _entry(self._place), _inbox(self.bridge, self._worker), list(self._claims)
-        questions, replies_of_ours = _questions(self.bridge, self._worker), list(self._answers)
+        own, inbox, claims = process_entry(self._place), claims_to(self.bridge, self._worker), list(self._claims)
+        questions, replies_of_ours = questions_to(self.bridge, self._worker), list(self._answers)
         places = list(self._processes)
         # All of it is done or nothing, in one round trip.
         pipeline = client.pipeline(transaction=True)
         pipeline.set(own, self._seal.sign(own, self._content(now)), ex=_KEPT_S)
-        pipeline.sadd(_PROCESSES, self._place)
-        pipeline.srandmember(_PROCESSES, MOST_PROCESSES)
+        pipeline.sadd(PROCESSES, self._place)
+        pipeline.srandmember(PROCESSES, MOST_PROCESSES)
         pipeline.getrange(inbox, 0, LARGEST_INBOX - 1)
         pipeline.getrange(questions, 0, LARGEST_INBOX - 1)
         for place in places:
-            pipeline.getrange(_entry(place), 0, LARGEST_ENTRY - 1)
+            pipeline.getrange(process_entry(place), 0, LARGEST_ENTRY - 1)
         if with_audio:
             for place in places:
-                pipeline.getrange(_audio(place), 0, LARGEST_AUDIO - 1)
+                pipeline.getrange(audio_entry(place), 0, LARGEST_AUDIO - 1)
             if self._hour:
-                own_audio = _audio(self._place)
+                own_audio = audio_entry(self._place)
                 content: JsonObject = {"number": self._number, "hour": self._hour}
                 pipeline.set(own_audio, self._seal.sign(own_audio, content), ex=_AUDIO_KEPT_S)
             days = self._days_to_write()
             for day, used in days.items():
-                place = _usage(f"{day} {self._place}")
+                place = usage_entry(f"{day} {self._place}")
                 pipeline.set(place, self._seal.sign(place, used), ex=_USAGE_KEPT_S)
-                pipeline.sadd(_usages(day[:7]), f"{day} {self._place}")
-                pipeline.expire(_usages(day[:7]), _USAGE_KEPT_S)
+                pipeline.sadd(usages_of(day[:7]), f"{day} {self._place}")
+                pipeline.expire(usages_of(day[:7]), _USAGE_KEPT_S)
             written = {**self._written, **days}
         pipeline.delete(inbox, questions)
         for place, answer in replies_of_ours:
@@ -520,7 +480,7 @@ class Store:
                 self._take_audio(place, next(entries))
             await self._forget(client, now)
         if isinstance(names, Exception):  # somebody has put something else there
-            await client.delete(_PROCESSES)
+            await client.delete(PROCESSES)
         self._meet(names, now)
         self._hear(inbox, letters)
         self._hear_questions(questions, asked)
@@ -557,7 +517,7 @@ class Store:
                 self._wake.set()
 
     def _take(self, place: str, entry: object, now: float) -> None:
-        content, process = self._opened(_entry(place), entry), self._processes[place]
+        content, process = self._opened(process_entry(place), entry), self._processes[place]
         if not content:
             return
         number, counts, charges = content["number"], content["counts"], content["charges"]
@@ -574,7 +534,7 @@ class Store:
         process.counts, process.charges = counts, charges
 
     def _take_audio(self, place: str, entry: object) -> None:
-        content, process = self._opened(_audio(place), entry), self._processes[place]
+        content, process = self._opened(audio_entry(place), entry), self._processes[place]
         if not content:  # what was known stays for its hour, also if the store has lost it
             return
         number, hour = content["number"], content["hour"]
@@ -642,67 +602,11 @@ class Store:
             and not any(minutes[-1][0] > hour for minutes in process.audio.values() if minutes)
         ]
         if gone:
-            await client.srem(_PROCESSES, *gone)
+            await client.srem(PROCESSES, *gone)
             for place in gone:
                 del self._processes[place]
-
-
-def is_bridge(text: str) -> bool:
-    """Return whether this may be the name of a bridge."""
-    return len(text) == 2 * _NAME_BYTES and text.isascii() and text.isalnum()
-
-
-def is_place(text: str) -> bool:
-    """Return whether this names a process: its bridge, its number among the workers, and which process it is."""
-    worker, _, process = text.partition(".")[2].partition(".")
-    return len(text) < 64 and is_bridge(bridge_of_place(text)) and worker.isdecimal() and process.isalnum()
-
-
-def bridge_of_place(place: str) -> str:
-    """Return the bridge of a process."""
-    return place.partition(".")[0]
 
 
 def _each(members: object) -> Iterable[object]:
     """Return the members of a set of the store; none if there is something else."""
     return members if isinstance(members, (list, set)) else ()
-
-
-def _is_usage(text: str) -> bool:
-    """Return whether this names what a process used on a day: the day and its place."""
-    day, _, place = text.partition(" ")
-    return _DAY.fullmatch(day) is not None and is_place(place)
-
-
-def _worker_of_place(place: str) -> int:
-    return int(place.split(".")[1])
-
-
-def _name_of_place(place: str) -> str:
-    """Return what an operator calls a process."""
-    bridge, worker = bridge_of_place(place), _worker_of_place(place)
-    return f"Worker {worker} of bridge {bridge}" if worker else f"Bridge {bridge}"
-
-
-def _entry(place: str) -> str:
-    return f"{_PREFIX}process:{place}"
-
-
-def _audio(place: str) -> str:
-    return f"{_PREFIX}audio:{place}"
-
-
-def _inbox(bridge: str, worker: int) -> str:
-    return f"{_PREFIX}claims:{bridge}.{worker}"
-
-
-def _questions(bridge: str, worker: int) -> str:
-    return f"{_PREFIX}questions:{bridge}.{worker}"
-
-
-def _usages(month: str) -> str:
-    return f"{_PREFIX}usages:{month}"
-
-
-def _usage(name: str) -> str:
-    return f"{_PREFIX}usage:{name}"

@@ -162,7 +162,8 @@ def _store(configuration: Configuration, others: Others | None, worker: int) -> 
             f"{label('store')} needs a secret of all bridges, because others may write there: give --store-secret FILE."
         )
     from streamer.bridge.workers.others import Alone
-    from streamer.bridge.workers.store import Store, StoreError, read_secret  # imports asyncio and redis
+    from streamer.bridge.workers.store import Store  # imports asyncio and redis
+    from streamer.bridge.workers.store_entries import StoreError, read_secret
 
     try:
         return Store(settings.store, read_secret(settings.store_secret), others or Alone(), worker)

@@ -19,7 +19,8 @@ from streamer.bridge.telemetry.usage import Usage, sum_of
 from streamer.bridge.workers import store as store_module
 from streamer.bridge.workers.others import Alone, Beyond, Bridges, Counted, token_of
 from streamer.bridge.workers.share import Share, SharedRecord
-from streamer.bridge.workers.store import Store, StoreError, read_secret
+from streamer.bridge.workers.store import Store
+from streamer.bridge.workers.store_entries import Seal, StoreError, read_secret
 from tests.bridge.service_client import eventually
 from tests.redis_server import RedisServer, redis_server
 
@@ -380,9 +381,7 @@ async def test_questions_of_strangers(server: RedisServer) -> None:
             stranger.append(
                 place, b'{"question":{"wish":"end"},"reply":"streamer:answer:1"}\n' + b"x" * 100_000 + b"\n"
             )
-            elsewhere = store_module._Seal(read_secret(server.secret)).sign(
-                "streamer:questions:other.0", {"question": {}}
-            )
+            elsewhere = Seal(read_secret(server.secret)).sign("streamer:questions:other.0", {"question": {}})
             stranger.append(place, elsewhere + b"\n")
         await eventually(lambda: second.bridges.refused >= 2)
         assert asked == []

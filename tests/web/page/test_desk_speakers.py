@@ -39,8 +39,8 @@ async def saved(page: Page, format: str) -> str:
     return (await (await saving.value).path()).read_text()
 
 
-async def test_speakers_are_shown_and_named(telling: Service, open_page: OpenPage) -> None:
-    """With the option, the text shows who speaks; names stay in the history, in files, and can be undone."""
+async def told_apart(telling: Service, open_page: OpenPage) -> Page:
+    """A page that shows a conversation of two, whose voices the service has told apart."""
     page = await open_page(telling.url.replace("ws", "http", 1).rpartition("/v1/")[0])
     await page.click("#options-open")
     await page.get_by_label("Speakers", exact=True).select_option("2")
@@ -48,6 +48,12 @@ async def test_speakers_are_shown_and_named(telling: Service, open_page: OpenPag
     await drop(page, recording(conversation()[0]), "talk.wav")
     await expect(page.locator("#finals .who").first).to_be_visible(timeout=PATIENCE_MS)
     await doing(page, "nothing")
+    return page
+
+
+async def test_speakers_are_shown_and_named(telling: Service, open_page: OpenPage) -> None:
+    """With the option, the text shows who speaks; names stay in the history, in files, and can be undone."""
+    page = await told_apart(telling, open_page)
     turns = ["Speaker 1", "Speaker 2", "Speaker 1", "Speaker 2"]
     assert await speakers(page) == turns
     await page.get_by_role("button", name="Segment").click()
@@ -72,13 +78,7 @@ async def test_speakers_are_shown_and_named(telling: Service, open_page: OpenPag
 
 async def test_the_keyboard_names_a_speaker(telling: Service, open_page: OpenPage) -> None:
     """Keys alone lead to the names, each field has its label, and each name is text before the words, not a colour."""
-    page = await open_page(telling.url.replace("ws", "http", 1).rpartition("/v1/")[0])
-    await page.click("#options-open")
-    await page.get_by_label("Speakers", exact=True).select_option("2")
-    await page.keyboard.press("Escape")
-    await drop(page, recording(conversation()[0]), "talk.wav")
-    await expect(page.locator("#finals .who").first).to_be_visible(timeout=PATIENCE_MS)
-    await doing(page, "nothing")
+    page = await told_apart(telling, open_page)
     await page.get_by_role("button", name="Segment").focus()
     await page.keyboard.press("Enter")
     item = page.get_by_role("menuitem", name="Name who speaks")
