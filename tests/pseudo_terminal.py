@@ -53,7 +53,8 @@ class Terminal:
         )
         os.close(inside)
         self.shown = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        # With a Ctrl-C, a terminal drops what it has not shown yet, perhaps within a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def watch(self, until: str = "", after: int = 0) -> None:
         """Read until these characters come, after this many others, or to the end."""
