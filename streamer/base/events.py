@@ -124,7 +124,7 @@ class Final:
     cut_ms: AlwaysAdded[int | None] = None  # audio from here on belongs to later segments
     channel: Added[int | None] = None  # with `multichannel`
     context: Withheld[TextContext | None] = None  # for a session that goes on from here
-    abrupt: Withheld[bool | None] = None  # true: the service shuts down, and ended the segment, perhaps within a word
+    abrupt: Withheld[bool | None] = None  # true: the service itself ended the session here, perhaps within a word
     turn: float | None = None  # the probability that the turn was over, if the end of a turn ended the segment
     read_by: ReadBy | None = None  # with `second_pass`: which pass has read the words
     speaker: Added[int | None] = None  # with `speakers`: who says most of its words

@@ -180,8 +180,8 @@ class Progress:
         self._multichannel = start.multichannel
         window_ms = start.endpoint.longest_ms + LAG_MS
         self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
-        # A service that shuts down ends its segments, perhaps within a word. Such a final is held back, with all
-        # messages after it: another session recognises its audio again.
+        # A service that ends a session itself ends its segments, perhaps within a word. Such a final is held back,
+        # with all messages after it: another session recognises its audio again.
         self._held: list[Message] = []
         self._from_ms = 0.0  # the time in our session at which the service's present session began
         self._shifts = False  # whether the service's present session began later than ours

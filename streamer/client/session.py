@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, cast
 
+from streamer.base.codes import ErrorCode
 from streamer.client.connection import CLOSE_S, GIVE_UP_S, Connection, SessionError
 from streamer.client.events import Event, Ready
 from streamer.client.recovery import Dial, Message, Progress, Reopening
@@ -211,7 +212,7 @@ class Session:
             if self._reopening is None or self._reopening.cancelled:
                 raise error
             try:
-                ended = connection.service_ended(error)
+                ended = connection.service_ended(error) or self._was_not_heard(error)
                 self._connection, events = await self._reopening.connection(error, ended=ended)
             except SessionError as failure:
                 if failure is not error:
@@ -222,6 +223,10 @@ class Session:
             # This needs its own task: the service may not read more audio before the caller has read its events.
             self._catching_up = asyncio.create_task(self._catch_up_quietly())
         await connection.close()
+
+    def _was_not_heard(self, error: SessionError) -> bool:
+        """Return whether the service took us for idle because the network has swallowed our audio."""
+        return error.code == ErrorCode.IDLE and self._kept.given_ms - self._progress.heard_ms > LONGEST_STEP_MS
 
     def _failure_copy(self) -> SessionError:
         """Return the failure as a new exception, because each task must get its own."""

@@ -310,9 +310,10 @@ export class Session extends EventTarget {
     /** @param {StreamerError} error why the connection ended */
     #lost(error) {
         this.#connection = null;
-        // The service itself ended the session: it shuts down, or its recogniser failed. Another session may go on.
+        // The service itself ended the session: it shuts down, its recogniser failed, or the network has swallowed what
+        // was sent, also the keepalives. Another session may go on.
         if (error.code === "failed") this.#progress.failures += 1;
-        if (["not_ready", "failed"].includes(error.code)) this.#token = "";
+        if (["not_ready", "failed", "idle"].includes(error.code)) this.#token = "";
         else if (error.code !== "lost") return this.#end(error);
         if (this.#token ? this.#resume : this.#restart) void this.#reconnect(error);
         else this.#end(error);

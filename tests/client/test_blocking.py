@@ -20,11 +20,13 @@ from streamer.base.codes import ClientCode
 from streamer.client import SessionError, connect, transcribe
 from streamer.client.blocking import FEW_UNREAD, MOST_UNREAD, Inbox
 from streamer.testing.faulty_proxy import proxy
+from tests.bridge.service_client import serving
 from tests.project import SAMPLES
 from tests.samples import TWO_SEGMENTS_S, pcm
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service
+    from streamer.bridge.triton.server import TritonServer
 
 TALK = SAMPLES / "talk.flac"
 SHORT = SAMPLES / "airplane.mp3"
@@ -153,16 +155,22 @@ def test_a_refusal_is_raised_where_it_is_opened(service: Service) -> None:
     assert caught.value.code == "away"
 
 
-def test_what_the_service_says_while_sound_is_sent(service: Service) -> None:
+async def test_what_the_service_says_while_sound_is_sent(exact_triton: TritonServer) -> None:
     """A thread that only sends gets the reason why the session ended."""
+    begun = threading.Event()
 
-    def speak() -> None:
-        for _ in range(2000):
-            session.send(bytes(32_000))
+    def speak(address: str) -> None:
+        with connect(address, {"live": True}, restart=False) as session:
+            while True:
+                session.send(bytes(PIECE))
+                begun.set()
 
-    with connect(service.url, {"live": True}) as session, pytest.raises(SessionError) as caught:
-        speak()
-    assert caught.value.code == "too_fast"
+    async with serving(exact_triton) as ending:
+        speaking = asyncio.create_task(asyncio.to_thread(speak, ending.url))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+    with pytest.raises(SessionError) as caught:
+        await asyncio.wait_for(speaking, PATIENCE_S)
+    assert caught.value.code == "shutting_down"
 
 
 def test_a_failing_source_still_gets_its_words(service: Service) -> None:

@@ -250,6 +250,45 @@ async def test_a_service_that_ends_within_a_word() -> None:
     assert met[1].audio == audio(2)
 
 
+async def test_audio_that_the_network_has_swallowed() -> None:
+    """The service took the client for idle, although it had sent audio: another session hears it."""
+
+    async def begin(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=4)
+        await heard.final(0, 2000, audio_ms=2000, abrupt=True)
+        await heard.error("idle", 4008)
+
+    async def second(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=4)
+        await heard.final(0, 4000)
+        await heard.done()
+
+    async with living(begin, second) as (address, met), connect(address) as session:
+        await session.send(audio(4))
+        await session.stop()
+        assert [event["type"] for event in await everything(session)] == ["restarted", "final", "done"]
+    assert met[1].audio == audio(4)
+
+
+async def test_a_client_that_was_idle() -> None:
+    """A client that had sent nothing more was idle, and its session is over."""
+
+    async def begin(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=2)
+        await heard.say("heard", audio_ms=2000)
+        await heard.error("idle", 4008)
+
+    async with living(begin) as (address, met), connect(address) as session:
+        await session.send(audio(2))
+        with pytest.raises(SessionError) as caught:
+            await everything(session)
+    assert caught.value.code == "idle"
+    assert len(met) == 1
+
+
 async def test_an_abrupt_end_that_stays_the_end() -> None:
     """If no other session goes on, the words that were held back are told before the error, as any others."""
 

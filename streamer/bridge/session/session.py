@@ -408,6 +408,7 @@ class Session:
             self._messages.acknowledge(now)
             excused = self.parked or self.streams.computing or self.streams.opening
             if (idle := deadlines.check_idle(now, full=self.full, excused=excused)) is not None:
+                self._messages.end_abruptly()  # its client may be there, behind a network that has swallowed its audio
                 self._finish(idle)
 
     def due_at(self) -> float | None:

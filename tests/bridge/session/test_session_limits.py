@@ -175,7 +175,7 @@ def test_idle() -> None:
     driven.audio(bytes(100))
     assert driven.exchange(final("well")) == Request(bytes(100), end=True)
     last, error = driven.messages()
-    assert last["text"] == "well"
+    assert (last["text"], last["abrupt"]) == ("well", True)
     assert (error["code"], error["fatal"]) == ("idle", True)
     assert '{"type":"keepalive"}' in error["message"]
     assert driven.session.close is not None
