@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.frames import Close
 
 from streamer.base.address import addresses_of, websocket_url
 from streamer.base.codes import ClientCode, ErrorCode
@@ -156,7 +157,9 @@ class Connection:
         try:
             await self._websocket.send(message)
         except ConnectionClosed as error:
-            raise self._end_error(error) from error
+            raise self._end_error(error.rcvd) from error
+        except AttributeError as error:  # as in _close_websocket
+            raise self._end_error(self._websocket.protocol.close_rcvd) from error
         finally:
             timer.cancel()
 
@@ -174,7 +177,7 @@ class Connection:
         try:
             return self._read(receiving.result())
         except ConnectionClosed as error:
-            raise self._end_error(error) from error
+            raise self._end_error(error.rcvd) from error
 
     def overdue(self, complaint: str) -> SessionError:
         """Close the connection because the service has missed a deadline. All waiting tasks get this reason."""
@@ -184,7 +187,7 @@ class Connection:
 
     def abort(self) -> None:
         """End the connection at once, without a close frame."""
-        with suppress(AttributeError):  # as below
+        with suppress(AttributeError):  # as in _close_websocket
             self._websocket.transport.abort()
 
     async def close(self, limit_s: float = CLOSE_S) -> None:
@@ -233,10 +236,10 @@ class Connection:
     def _lost_error(self) -> SessionError:
         return SessionError(ClientCode.LOST, f"The connection to {self.url} was lost.")
 
-    def _end_error(self, error: ConnectionClosed) -> SessionError:
+    def _end_error(self, close: Close | None) -> SessionError:
+        """Return the error for this close frame of the service, or for none."""
         if self._overdue:
             return SessionError(ClientCode.OVERDUE, self._overdue)
-        close = error.rcvd
         if close is None or close.code in LOST_CODES:
             return self._lost_error()
         if close.code == CloseCode.TRY_LATER:
@@ -244,9 +247,9 @@ class Connection:
                 ErrorCode.FULL, f"The service at {self.url} is full: {close.reason or 'try again later'}."
             )
         reason = f"{close.reason} (code {close.code})" if close.reason else f"code {close.code}"
-        return SessionError(
-            ClientCode.CLOSED, f"The service at {self.url} closed the session before its end: {reason}."
-        )
+        # A sender may notice this close before the receiver has read the message with the reason, and it passes.
+        code = ErrorCode.IDLE if close.code == CloseCode.IDLE else ClientCode.CLOSED
+        return SessionError(code, f"The service at {self.url} closed the session before its end: {reason}.")
 
 
 async def _secure_address(address: str) -> str:

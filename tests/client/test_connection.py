@@ -105,8 +105,8 @@ async def _send_for_ever(session: Session) -> None:
         await session.send(bytes(1 << 20))
 
 
-async def test_a_connection_that_closed_itself_can_be_cut_off() -> None:
-    """The last data is written just before the limit at which the connection is cut off: nothing fails."""
+async def test_a_connection_that_closed_itself() -> None:
+    """If its last data was written when it was already closing, it is lost for who sends, and can be cut off."""
     served: list[ServerConnection] = []
 
     async def pause(websocket: ServerConnection) -> None:
@@ -125,6 +125,9 @@ async def test_a_connection_that_closed_itself_can_be_cut_off() -> None:
         transport.close()
         served[0].transport.resume_reading()
         await connection._websocket.wait_closed()
+        with pytest.raises(SessionError) as caught:
+            await connection.send(b"")
+        assert caught.value.code == "lost"
         connection.abort()
         await session.close()
 

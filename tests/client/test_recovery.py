@@ -202,14 +202,15 @@ async def test_it_may_be_told_not_to(settings: dict[str, Any], met: int, said: s
     assert len(heard) == met
 
 
-async def test_it_goes_on_although_nobody_reads() -> None:
+@pytest.mark.parametrize(("code", "close"), [("shutting_down", 1013), ("idle", 4008)])
+async def test_it_goes_on_although_nobody_reads(code: str, close: int) -> None:
     """A session goes on even if nobody reads its events; those that were not read come again."""
 
     async def begin(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=1)
         await heard.final(0, 500)
-        await heard.error("shutting_down", 1013)
+        await heard.error(code, close)
 
     async def second(heard: ServedConnection) -> None:
         await heard.ready()

@@ -64,7 +64,9 @@ class ReturningClient:
             self.record.ended = self.record.ended or error.code
         finally:
             sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            [failure] = await asyncio.gather(sending, return_exceptions=True)
+            if isinstance(failure, Exception):
+                self.record.ended = f"sending failed: {failure!r}"
             await session.close()
             if self._closing is not None:
                 await self._closing
