@@ -9,10 +9,12 @@ its bridges and Tritons; clients notice, dial again with growing pauses, and the
 are those of the runs without faults that are given. Two of them, with different numbers of sessions at a time, show
 what a process takes by itself and what each of its sessions adds. Give `--store` to these runs for requests to a store.
 
-`--against REPORT` predicts another run of `soak.py network`, with faults or not, from its settings alone, and compares:
-the exit status is 0 only if every figure is within `--within` percent. Their recogniser is the exact model of the
-tests. For a fleet with another one, give `--recogniser-ms`: the processor time for a second of a session, which
-`streamer load` measures.
+`--against REPORT` predicts another run of `soak.py network` from its settings alone, and compares: the exit status is 0
+only if every figure is within `--within` percent. If that run had faults, `--faults REPORT` is a third run, from which
+the model takes what a fault costs: sessions last longer, and audio comes again.
+
+The recogniser of all runs is the exact model of the tests. For a fleet with another one, give `--recogniser-ms`: the
+processor time for a second of a session, which `streamer load` measures.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Taken: TypeAlias = Mapping[str, object]
 BRIDGE, TRITON, BALANCER, STORE = "bridge", "Triton", "balancer", "store"
@@ -51,6 +53,7 @@ def main() -> int:
     add = parser.add_argument
     add("measured", nargs="+", type=Path, metavar="REPORT", help="reports of runs of `soak.py network` without faults")
     add("--against", type=Path, metavar="REPORT", help="a run to predict")
+    add("--faults", type=Path, metavar="REPORT", help="another run, with faults: what a fault costs")
     add("--within", type=float, default=20.0, metavar="PERCENT", help="how near a prediction must be (20)")
     add("--sessions", default="1000,10000,100000", metavar="N,N…", help="live sessions (1000,10000,100000)")
     add("--zones", type=int, default=3, help="the zones over which all kinds of nodes are spread (3)")
@@ -189,30 +192,78 @@ def _rate(taken: Taken, name: str, kind: str, over_time: bool) -> float:
 # The prediction of a run.
 
 
+@dataclass(frozen=True)
+class Toll:
+    """What a fault takes for each session that lives then, besides what it takes without faults."""
+
+    every_s: float = math.inf  # the time between faults
+    seconds: float = 0.0  # by which the session lasts longer
+    takes: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Taken, costs: Costs, seed: int) -> Toll:
+        """Return the toll of a run with faults. Raise FleetError if it had none."""
+        every_s = _number(run, "settings", "every")
+        if not every_s:
+            raise FleetError("the run of --faults had no faults")
+        sessions, _, seconds = _run_of(run, costs, random.Random(seed))
+        lived_s = _number(run, "sessions") * _number(run, "seconds")
+        without = _takes(run, costs, _number(run, "sessions"), _number(run, "seconds"))
+        each = {key: (_number(run, *key) - value) * every_s / lived_s for key, value in without.items()}
+        return cls(every_s, (lived_s / (sessions * seconds) - 1) * every_s, each)
+
+    def at(self, every_s: float) -> Toll:
+        """Return the toll of such faults with another time between them."""
+        return replace(self, every_s=every_s)
+
+    @property
+    def longer(self) -> float:
+        """How many times as long a session lasts."""
+        return 1 + self.seconds / self.every_s
+
+    def of_sessions(self, key: tuple[str, str], lived_s: float) -> float:
+        """Return what the faults take of sessions that live for so many seconds together."""
+        return self.takes.get(key, 0.0) * lived_s / self.every_s
+
+
+def _takes(run: Taken, costs: Costs, sessions: float, seconds: float) -> dict[tuple[str, str], float]:
+    """Return what a run without faults takes with so many sessions at a time, by what it is and the kind of node."""
+    takes: dict[tuple[str, str], float] = {}
+    for kind in KINDS:
+        number = _nodes(run, kind)
+        for name, lines in (("cpu_s", costs.cores), ("bytes", costs.bytes), ("packets", costs.packets)):
+            takes[name, kind] = lines[kind].at(sessions / number) * seconds * number
+    bridges = _nodes(run, BRIDGE)
+    takes["store_requests", BRIDGE] = costs.requests.at(sessions / bridges) * seconds * bridges
+    return takes
+
+
+# The names of what is taken, and in which units it is printed.
+_ROWS: Final = {
+    "cpu_s": ("processor time of {}s, s", 1.0),
+    "bytes": ("MB to {}s", MEGABYTE),
+    "packets": ("1000 packets to {}s", 1000.0),
+    "store_requests": ("requests of {}s to the store", 1.0),
+}
+
+
 def _compare(costs: Costs, options: argparse.Namespace) -> int:
     """Print the prediction of a run beside what was measured. Returns the exit status."""
     run = _taken(options.against)
-    sessions, most, seconds = _run_of(run, costs, random.Random(options.seed))
+    toll = _toll_of(run, costs, options)
+    sessions, most, seconds = _run_of(run, costs, random.Random(options.seed), toll.longer)
     rows: dict[str, tuple[float, float]] = {
         "sessions at a time": (sessions, _number(run, "sessions")),
         "most sessions at a time": (most, _number(run, "most_sessions")),
         "seconds": (seconds, _number(run, "seconds")),
     }
     for kind in KINDS:
-        number = _nodes(run, kind)
-        each = sessions / number
-        named = {
-            f"processor time of {kind}s, s": (costs.cores[kind].at(each) * seconds * number, ("cpu_s", kind)),
-            f"memory of a {kind}, MB": (costs.memory_mb[kind].at(each), ("memory_mb", kind)),
-            f"MB to {kind}s": (costs.bytes[kind].at(each) * seconds * number / MEGABYTE, ("bytes", kind)),
-            f"1000 packets to {kind}s": (costs.packets[kind].at(each) * seconds * number / 1000, ("packets", kind)),
-        }
-        for name, (predicted, where) in named.items():
-            scale = MEGABYTE if where[0] == "bytes" else 1000 if where[0] == "packets" else 1
-            rows[name] = predicted, _number(run, *where) / scale
-    bridges = _nodes(run, BRIDGE)
-    requests = costs.requests.at(sessions / bridges) * bridges * seconds
-    rows["requests to the store"] = requests, _number(run, "store_requests")
+        memory_mb = costs.memory_mb[kind].at(sessions / _nodes(run, kind))
+        rows[f"memory of a {kind}, MB"] = memory_mb, _number(run, "memory_mb", kind)
+    for key, value in _takes(run, costs, sessions, seconds).items():
+        label, unit = _ROWS[key[0]]
+        predicted = value + toll.of_sessions(key, sessions * seconds)
+        rows[label.format(key[1])] = predicted / unit, _number(run, *key) / unit
     lines, worst = ["| what | predicted | measured | difference |", "|---|---:|---:|---:|"], 0.0
     for name, (predicted, measured) in rows.items():
         if not measured:
@@ -226,8 +277,24 @@ def _compare(costs: Costs, options: argparse.Namespace) -> int:
     return int(worst > options.within)
 
 
-def _run_of(run: Taken, costs: Costs, rng: random.Random) -> tuple[float, float, float]:
-    """Simulate the sessions of a run. Return how many there are at a time, the mean and the most, and its seconds."""
+def _toll_of(run: Taken, costs: Costs, options: argparse.Namespace) -> Toll:
+    """Return what the faults of the run to predict cost."""
+    every_s = _number(run, "settings", "every")
+    if not every_s:
+        return Toll()
+    if options.faults is None:
+        raise FleetError("the run to predict had faults: give --faults REPORT, another run with faults")
+    other = _taken(options.faults)
+    if other == run:
+        raise FleetError("a run does not predict itself: give --faults another one")
+    return Toll.of(other, costs, options.seed).at(every_s)
+
+
+def _run_of(run: Taken, costs: Costs, rng: random.Random, longer: float = 1.0) -> tuple[float, float, float]:
+    """Simulate the sessions of a run. Return how many there are at a time, the mean and the most, and its seconds.
+
+    `longer`: how many times as long a session lasts as without faults.
+    """
     seconds, number = 60 * _number(run, "settings", "minutes"), int(_number(run, "settings", "sessions"))
     room = int(_number(run, "settings", "at_a_time"))
     waves = 2 * math.pi * max(1, round(seconds / WAVE_S))
@@ -239,7 +306,7 @@ def _run_of(run: Taken, costs: Costs, rng: random.Random) -> tuple[float, float,
         while ends and ends[0] <= now:
             heapq.heappop(ends)
         while begun + 1 <= min(due, number) and len(ends) < room:
-            length = costs.seconds_of_word * rng.uniform(*_words(run))
+            length = longer * costs.seconds_of_word * rng.uniform(*_words(run))
             heapq.heappush(ends, now + length)
             total += length
             begun += 1

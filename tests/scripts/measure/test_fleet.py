@@ -93,7 +93,7 @@ def test_a_dearer_recogniser(measured: list[Path]) -> None:
 def test_a_prediction(measured: list[Path], tmp_path: Path) -> None:
     """A run that costs the same is predicted from its settings alone; one that costs more is told apart."""
     settings = {"minutes": 5, "sessions": 400, "at_a_time": 500, "words": [20, 40], "bridges": 3, "tritons": 3}
-    same = report(tmp_path / "same.json", 55.0, settings={**settings, "every": 2.0}, seconds=340.0)
+    same = report(tmp_path / "same.json", 55.0, settings={**settings, "every": 0.0}, seconds=340.0)
     told = json.loads(same.read_text())
     told["taken"]["cpu_s"] = {kind: value * 3.4 for kind, value in told["taken"]["cpu_s"].items()}
     told["taken"] |= {"bytes": {}, "packets": {}, "store_requests": 0, "most_sessions": 70}
@@ -108,6 +108,35 @@ def test_a_prediction(measured: list[Path], tmp_path: Path) -> None:
     assert "a prediction is wrong by" in done.stderr
 
 
+def test_a_prediction_of_faults(measured: list[Path], tmp_path: Path) -> None:
+    """What a fault costs is taken from another run, also if there are more faults in the same time."""
+    words, nodes = [20, 40], {"bridges": 3, "tritons": 3}
+
+    def run_of(name: str, seconds: float, lived: float, **settings: float) -> Path:
+        every = settings["every"]
+        settings_of = {"words": words, "at_a_time": 500, **nodes, **settings}
+        path = report(tmp_path / name, lived / seconds, settings=settings_of)
+        told = json.loads(path.read_text())
+        told["taken"] |= {"seconds": seconds, "most_sessions": 0, "memory_mb": {}, "cpu_s": {}, "packets": {}}
+        # A fault makes 4 kB of audio come again for each session, and asks the store once.
+        told["taken"] |= {
+            "bytes": {"bridge": lived * (10000 + 4000 / every)},
+            "store_requests": 6 * seconds + lived / every,
+        }
+        path.write_text(json.dumps(told))
+        return path
+
+    # A session lasts 45 s, and 0.2 s longer for each fault.
+    shorter = run_of("shorter.json", 170.0, 40 * 45 * 1.1, minutes=2, sessions=40, every=2.0)
+    longer = run_of("longer.json", 660.0, 800 * 45 * 1.2, minutes=10, sessions=800, every=1.0)
+    done = run_here(SCRIPT, *measured, "--against", longer, "--faults", shorter)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_here(SCRIPT, *measured, "--against", longer, "--faults", longer)
+    assert (done.returncode, "does not predict itself" in done.stderr) == (1, True)
+    done = run_here(SCRIPT, *measured, "--against", longer)
+    assert (done.returncode, "give --faults REPORT" in done.stderr) == (1, True)
+
+
 def test_runs_that_say_too_little(measured: list[Path], tmp_path: Path) -> None:
     """Each mistake in what is given has its sentence."""
     foreign = tmp_path / "foreign.json"
@@ -118,6 +147,7 @@ def test_runs_that_say_too_little(measured: list[Path], tmp_path: Path) -> None:
         ((measured[0], measured[0]), "two runs with different numbers"),
         ((measured[0], foreign), "not the report of a run"),
         ((measured[0], faulty), "runs without faults"),
+        ((*measured, "--against", faulty, "--faults", measured[0]), "had no faults"),
         ((*measured, "--zones", 1), "with one zone nothing is left"),
         ((*measured, "--most-use", 0.01), "carries no session"),
     ):
