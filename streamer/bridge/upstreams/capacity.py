@@ -35,10 +35,9 @@ WHOLE_SHARE: Final = 0.85
 STEP_LIMIT_S: Final = STEP_S + 0.1
 END_LIMIT_S: Final = 0.5
 IN_TIME: Final = 0.95
-# Each number of paced sessions is so many times the one before it.
+# Each number of paced sessions is so many times the one before it. So the largest one in time is up to this much below
+# what the machine carries: that is for what the bridge does for a session, and for clients beside it.
 RATIO: Final = 1.15
-# The part of them that is admitted. The rest is for what the bridge does for a session, and for clients beside it.
-ADMITTED: Final = 0.9
 PACED_S: Final = 8.0  # how long each number speaks
 SETTLE_S: Final = 2.0  # the part of it that is not measured
 MOST_PACED: Final = 5  # so many numbers are tried at most
@@ -267,8 +266,7 @@ async def measure(pool: UpstreamPool, audio: bytes) -> Capacity:
     if best is None:  # not even the fewest that were tried
         best = round(min(level.sessions for level in levels) / RATIO)
     # Even a machine that is too slow for one live session gets one.
-    sessions = most if best == most else max(1, round(ADMITTED * best))
-    return Capacity(sessions, levels, limited=best == most)
+    return Capacity(max(1, best), levels, limited=best == most)
 
 
 async def guess(pool: UpstreamPool, audio: bytes) -> int:
