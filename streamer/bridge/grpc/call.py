@@ -66,7 +66,7 @@ class Call:
             if request is None:
                 return b""
             if request[1]:
-                self._messages.append(request[1])
+                self._put(*request)
         audio = self._messages[0]
         assert isinstance(audio, bytes)
         return audio
@@ -127,11 +127,7 @@ class Call:
                 self._complete = True
                 self._messages.append(END)
                 continue
-            fields, audio = request
-            if fields:
-                self._messages.append(encode(fields))
-            if audio:
-                self._messages.append(audio)
+            self._put(*request)
         return self._messages.popleft()
 
     async def say(self, message: str, deadline: float | None = None) -> None:
@@ -173,6 +169,13 @@ class Call:
             await asyncio.wait({self._over}, timeout=seconds)
 
     # Inside
+
+    def _put(self, fields: JsonObject, audio: bytes) -> None:
+        """Keep the parts of a request. What it asks for counts from the end of its own audio."""
+        if audio:
+            self._messages.append(audio)
+        if fields:
+            self._messages.append(encode(fields))
 
     async def _send(self, data: bytes, limit_s: float) -> None:
         if self._over.done():

@@ -198,6 +198,17 @@ def test_the_end_of_an_utterance(client: Client) -> None:
     assert list(call) == []
 
 
+def test_the_end_of_an_utterance_with_audio(client: Client) -> None:
+    """The audio of the same request belongs to the utterance, also in the first request with audio."""
+    force = {"force_eou": "true"}
+    request = message(RIVA, "StreamingRecognizeRequest", runtime_config=force, audio_content=say("stop").tobytes())
+    held = Held(first(RIVA), request, audio_of(RIVA, say("again").tobytes()), request)
+    call = client.call(RIVA, held)
+    assert [text_of(next(call).results), text_of(next(call).results)] == ["stop", "again stop"]
+    held.end.set()
+    assert list(call) == []
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_channels(client: Client, service: str) -> None:
     """Each channel has results of its own with its number, if that is wished."""
