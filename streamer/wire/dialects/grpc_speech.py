@@ -102,6 +102,7 @@ class SpeechCall(Dialect):
         self._channels_with_text: set[int] = set()
         self._finals: list[FinalMessage] = []  # of a recording
         self._error: tuple[ErrorCode, str] | None = None  # what ended the session
+        self._odd = False  # the audio ended within a sample, so the transcript is complete
 
     @classmethod
     def check(cls, opening: Opening) -> None:
@@ -189,7 +190,10 @@ class SpeechCall(Dialect):
     def tell(self, message: ServerMessage) -> Iterator[str]:
         """Yield the responses for a message of the session, as JSON."""
         if isinstance(message, Error):
-            if message.fatal and message.code is not ErrorCode.ODD_BYTES:  # with it the transcript is complete
+            if message.fatal and message.code is ErrorCode.ODD_BYTES:
+                self._odd = True
+                yield from self._whole()
+            elif message.fatal:
                 self._error = self._error or (message.code, message.message)
         elif self._recorded:
             yield from self._collect(message)
@@ -208,7 +212,7 @@ class SpeechCall(Dialect):
         """Return the status of the call, and its details."""
         if self._error is not None:
             return status_of(self._error[0]), self._error[1]
-        if code == CloseCode.DONE:
+        if code == CloseCode.DONE or (self._odd and code == CloseCode.BAD_MESSAGE):
             return Status.OK, ""
         service_failed = code in (CloseCode.FAILED, CloseCode.TRY_LATER)
         return (Status.UNAVAILABLE if service_failed else Status.INVALID_ARGUMENT), reason
@@ -286,7 +290,12 @@ class SpeechCall(Dialect):
             self._finals = [
                 with_speakers(final, turns) if final.channel == message.channel else final for final in self._finals
             ]
-        elif isinstance(message, Done) and self._error is None:
+        elif isinstance(message, Done):
+            yield from self._whole()
+
+    def _whole(self) -> Iterator[str]:
+        """Yield the response of a recording."""
+        if self._recorded and self._error is None:
             finals = sorted(self._finals, key=lambda final: (final.start_ms, final.channel or 0))
             yield encode({"results": [*map(self._finished, finals), *self.rest_of(finals)]})
 

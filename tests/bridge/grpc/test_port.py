@@ -127,6 +127,14 @@ def test_a_recording(client: Client, service: str) -> None:
         assert text_of(answer.results) == "hello world goodbye"
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_incomplete_sample(client: Client, service: str) -> None:
+    """Audio that ends within a sample has all its words, live and as a recording."""
+    cut = TALK.tobytes() + b"\0"
+    assert text_of(finals(client.stream(service, cut))) == "hello world goodbye"
+    assert text_of(client.recognise(service, cut).results) == "hello world goodbye"
+
+
 def seconds(duration: Any) -> float:
     """Return a duration in seconds."""
     return float(duration.seconds + duration.nanos / 1e9)

@@ -297,8 +297,9 @@ def test_errors_that_end_nothing() -> None:
     """A session without speakers goes on, and one whose audio ended within a sample is complete."""
     client = call(RivaCall)
     told(client, Error(ErrorCode.NO_SPEAKERS, "No.", fatal=False), Error(ErrorCode.ODD_BYTES, "Odd.", fatal=True))
-    assert client.close(CloseCode.DONE, "") == (Status.OK, "")
+    assert client.close(CloseCode.BAD_MESSAGE, "Odd.") == (Status.OK, "")
     assert client.close(CloseCode.FAILED, "the service failed") == (Status.UNAVAILABLE, "the service failed")
+    assert call(RivaCall).close(CloseCode.BAD_MESSAGE, "Wrong.") == (Status.INVALID_ARGUMENT, "Wrong.")
 
 
 @pytest.mark.parametrize(
