@@ -6,7 +6,7 @@ They may change while somebody speaks: the next turn has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from streamer.base.codes import ErrorCode
@@ -16,7 +16,7 @@ from streamer.base.limits import LANGUAGE, LONGEST_PAUSE_MS
 from streamer.wire.dialects.client_values import command_of, number, part, texts
 from streamer.wire.dialects.deepgram import NO_CONFIDENCE, UNDECODABLE, DeepgramLive, seconds
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
-from streamer.wire.dialects.dialect import Hangup, Opening, Reply, Step, session_language
+from streamer.wire.dialects.dialect import Hangup, Languages, Opening, Reply, Step, session_language
 from streamer.wire.dialects.turn_by_turn import Cause, SpokenTurn, TurnByTurn, whole_words, within
 from streamer.wire.errors import CloseCode, WireError, bad
 from streamer.wire.native import encode
@@ -72,7 +72,7 @@ class DeepgramFlux(TurnByTurn):
         self._keyterms: list[str] = list(options.keyterms)
         named = [value for name, value in opening.query if name == "language_hint"]
         self._hints = named
-        self._language = _hinted(named, opening, options)
+        self._language = _hinted(named, opening.models, options)
         self._stopped = False
         if options.samples is not None:
             if options.samples.channels != 1:
@@ -171,12 +171,17 @@ class DeepgramFlux(TurnByTurn):
                 keyterms = texts("keyterms", command["keyterms"])
             if command.get("language_hints") is not None:
                 languages = texts("language_hints", command["language_hints"])
-            if self.container and (thresholds, keyterms) != (self._thresholds, self._keyterms):
+            language = self._language
+            if languages != self._hints:
+                language = _hinted(languages, self._models, self._deepgram)
+            changed = (thresholds, keyterms, language) != (self._thresholds, self._keyterms, self._language)
+            if self.container and changed:
                 raise bad(ErrorCode.UNSUPPORTED, "With a container, options stay; send samples with an 'encoding'.")
         except WireError as wrong:
             return self._write("ConfigureFailure", code=wrong.code.upper(), description=wrong.message)
-        if (thresholds, keyterms) != (self._thresholds, self._keyterms):
-            self._thresholds, self._keyterms = thresholds, keyterms
+        self._hints = languages
+        if changed:
+            self._thresholds, self._keyterms, self._language = thresholds, keyterms, language
             self._apply()
             self.change()
         options = {"thresholds": thresholds, "keyterms": keyterms}
@@ -211,11 +216,11 @@ def _word(word: Word) -> JsonObject:
     return {"word": word.word, "confidence": confidence, "start": seconds(word.start_ms), "end": seconds(word.end_ms)}
 
 
-def _hinted(named: list[str], opening: Opening, options: DeepgramOptions) -> str:
+def _hinted(named: list[str], models: Mapping[str, Languages], options: DeepgramOptions) -> str:
     if not named:
         return options.language
     try:
-        return session_language("language_hint", named, opening.models.get(options.model, ()))
+        return session_language("language_hint", named, models.get(options.model, ()))
     except WireError:
         return LANGUAGE
 

@@ -139,6 +139,18 @@ def test_other_thresholds() -> None:
     assert (stop, started(steps)["endpoint"]["eagerness"], started(steps)["hotwords"]) == (STOP, "high", ["Bo"])
 
 
+def test_another_language() -> None:
+    """A hint about the language counts from the next turn on, and later answers still have it."""
+    client = client_of("model=fine")
+    assert configured(client, language_hints=["xx", "de"])["language_hints"] == ["xx", "de"]
+    stop, *steps = take(client, SECOND)
+    assert (stop, started(steps)["language"]) == (STOP, "de-DE")
+    assert configured(client, keyterms=["Ada"])["language_hints"] == ["xx", "de"]
+    assert "language_hints" not in configured(client, language_hints=[])
+    stop, *steps = take(client, SECOND)
+    assert (stop, started(steps)["language"], started(steps)["hotwords"]) == (STOP, "auto", ["Ada"])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -195,6 +207,9 @@ def test_a_container() -> None:
     assert take(client, b"", b"RIFF") == [b"RIFF"]
     assert configured(client, thresholds={"eot_threshold": 0.5})["code"] == "UNSUPPORTED"
     assert configured(client, thresholds={"eager_eot_threshold": 0.4})["type"] == "ConfigureSuccess"
+    fine = opened(DeepgramFlux, "model=fine")
+    list(fine.greet())
+    assert configured(fine, language_hints=["de"])["code"] == "UNSUPPORTED"
     assert take(client, '{"type":"ForceEndTurn"}', '{"type":"CloseStream"}') == [FLUSH, STOP]
     assert list(client.undecodable(Problem(ErrorCode.DAMAGED_AUDIO, "Cut."))) == [STOP]
     assert client.close(1000, "") == (1000, "")
