@@ -175,12 +175,12 @@ class ElevenLabs(AudioFirst):
             while self._commits:
                 yield from self._flushed()
         elif isinstance(message, Error) and message.fatal:
-            if self._text:
-                yield from self._commit()
             yield from self.fail(message.code, message.message)
 
     def fail(self, code: ErrorCode, message: str) -> Iterable[str]:
-        """Yield the reason for a close."""
+        """Yield what waits for a commit, and the reason for a close."""
+        if self._text:
+            yield from self._commit()
         yield _write(_ERRORS.get(code, _OTHER_ERROR), error=message)
 
     # Inside

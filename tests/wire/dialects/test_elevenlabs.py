@@ -147,6 +147,16 @@ def test_a_pause_of_the_client() -> None:
     assert [word["start"] for word in timed["words"] if word["type"] == "word"] == [0, 1.1]
 
 
+def test_a_pause_that_is_the_end() -> None:
+    """If the service closes the websocket while its client pauses, the text that waits is committed before."""
+    client = client_of()
+    list(client.rest())
+    assert told(client, final("one"), Done(1000)) == []
+    committed, error = map(json.loads, client.fail(ErrorCode.SHUTTING_DOWN, "The service ends."))
+    assert (committed["message_type"], committed["text"]) == ("committed_transcript", "one")
+    assert error == {"message_type": "transcriber_error", "error": "The service ends."}
+
+
 def test_a_client_that_never_commits() -> None:
     """Its text is committed before it grows too long."""
     client = client_of()
