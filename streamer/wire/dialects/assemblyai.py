@@ -103,7 +103,8 @@ class AssemblyAI(TurnByTurn):
             self.sample_rate = client_values.whole("sample_rate", query["sample_rate"], SAMPLE_RATES)
         if "inactivity_timeout" in query:
             idle_s = client_values.whole("inactivity_timeout", query["inactivity_timeout"], _IDLE_BOUNDS_S)
-            self.rest_after_s = self.idle_s = idle_s / 2
+            # The session of a container has no rest, so its limit is the whole one.
+            self.rest_after_s, self.idle_s = idle_s / 2, idle_s if encoding in CONTAINED else idle_s / 2
         super().__init__(Opening(models=opening.models), container=encoding in CONTAINED)
         self._take(query)
 

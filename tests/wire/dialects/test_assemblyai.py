@@ -213,6 +213,7 @@ def test_a_timeout_of_the_client() -> None:
     """It may say how long it wants to be silent."""
     client = opened(AssemblyAI, f"{RATE}&inactivity_timeout=20")
     assert (client.rest_after_s, client.idle_s) == (10, 10)
+    assert opened(AssemblyAI, "encoding=ogg_opus&inactivity_timeout=20").idle_s == 20
 
 
 def test_a_container() -> None:
