@@ -32,7 +32,6 @@ CHUNK_S: Final = 0.5
 _LONGEST_HEADER: Final = 1 << 20
 _MISSING_S: Final = 1.0
 _RATES: Final = range(1_000, 768_001)
-_UNKNOWN_FRAMES: Final = 1 << 50
 _OGG_CODECS: Final = (b"OpusHead", b"\x01vorbis")
 _LOOK: Final = 512
 _OF_SAMPLES: Final = ("'encoding'", "'sample_rate'", "'channels'")
@@ -135,7 +134,7 @@ def _open_sound_file(source: int | ForwardFile, separate: bool, header: WaveHead
         message = f"{NAME} cannot be read as audio: {_reason_of(error)}"
         raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, message) from error
     _check(file.samplerate, file.channels, separate)
-    seconds = file.seconds if 0 < file.frames < _UNKNOWN_FRAMES else None
+    seconds = file.seconds or None
     seconds = header.seconds if header is not None else seconds
     return ArrivingRecording(file.channels if separate else 1, seconds, _chunks_of(file, separate, seconds))
 

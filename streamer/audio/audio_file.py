@@ -30,6 +30,8 @@ _CHUNK_SECONDS: Final = 0.5
 _RATES: Final = range(1_000, 768_001)
 _MISSING_SECONDS: Final = 1.0  # MP3 frame counts may be a little off; more than this is a damaged file
 _CUT_SECONDS: Final = 0.01  # the samples of WAV are counted exactly
+# FLAC that was written into a pipe has no length, and libsndfile then gives its greatest number.
+_UNKNOWN_FRAMES: Final = 1 << 50
 
 
 class AudioFile:
@@ -120,7 +122,7 @@ class AudioFile:
             if last:
                 break
         if isinstance(self._source, ForwardSoundFile):
-            missing_s = self._source.seconds - read / rate
+            missing_s = (self._source.seconds or 0) - read / rate
             if missing_s > _MISSING_SECONDS or (self._declared_s or 0) - read / rate >= _CUT_SECONDS:
                 raise self._damage_error(read / rate)
 
@@ -138,8 +140,8 @@ class AudioFile:
         self.close()
 
     def _damage_error(self, read_s: float) -> AudioError:
-        whole = max(self.duration_s or 0.0, self._declared_s or 0.0)
-        return AudioError(f"{self.name} is damaged: only {read_s:.1f} of {whole:.1f} s can be read.")
+        whole = "" if self.duration_s is None else f" of {self.duration_s:.1f}"
+        return AudioError(f"{self.name} is damaged: only {read_s:.1f}{whole} s can be read.")
 
 
 def read_audio(path: str | os.PathLike[str]) -> Int16Samples:
@@ -165,9 +167,9 @@ class ForwardSoundFile(soundfile.SoundFile):  # type: ignore[misc]
     """
 
     @property
-    def seconds(self) -> float:
-        """The length according to the header."""
-        return float(self.frames / self.samplerate)
+    def seconds(self) -> float | None:
+        """The length according to the header, None if it does not say."""
+        return float(self.frames / self.samplerate) if 0 <= self.frames < _UNKNOWN_FRAMES else None
 
     def read_samples(self, frames: int) -> npt.NDArray[np.float32]:
         """Return the next frames [frames, channels], fewer only at the end."""

@@ -191,6 +191,25 @@ def test_a_header_that_does_not_know_the_length_promises_nothing(tmp_path: Path,
     assert np.array_equal(read_audio(tmp_path / "a.wav"), samples)
 
 
+def test_flac_without_a_length_is_read_to_its_end(tmp_path: Path) -> None:
+    """FLAC from a pipe has no length in its header. All of it is read, and only damage that shows is reported."""
+    samples = np.random.default_rng(4).integers(-9000, 9000, 10 * SAMPLE_RATE).astype(np.int16)
+    path = tmp_path / "a.flac"
+    soundfile.write(path, samples, SAMPLE_RATE)
+    content = bytearray(path.read_bytes())
+    content[21] &= 0xF0  # the lower half of this byte and the next four are the number of samples
+    content[22:26] = bytes(4)
+    path.write_bytes(content)
+    with AudioFile(path) as recording:
+        assert recording.duration_s is None
+        assert np.array_equal(np.concatenate(list(recording.chunks())), samples)
+    third = len(content) // 3
+    content[third : 2 * third] = bytes(third)
+    path.write_bytes(content)
+    with AudioFile(path) as recording, pytest.raises(AudioError, match=r"is damaged: only \d\.\d s can be read"):
+        list(recording.chunks())
+
+
 @pytest.mark.parametrize("subtype", ["OPUS", "VORBIS"])
 def test_an_ogg_file_without_its_end_mark_may_be_cut(tmp_path: Path, subtype: str) -> None:
     """Only the missing end mark shows that an Ogg file may be truncated; a complete one has the mark."""
