@@ -153,7 +153,10 @@ class PipedAudio:
             if not is_readable(self._descriptor, _PATIENCE_S):
                 yield None
                 continue
-            data = os.read(self._descriptor, _BYTES)
+            try:
+                data = os.read(self._descriptor, _BYTES)
+            except OSError as error:
+                raise AudioError(f"{self._name} cannot be read: {error.strerror}.") from error
             yield data
             if not data:
                 return

@@ -110,6 +110,16 @@ def test_what_is_wrong_with_a_pipe_is_said(pipe: Pipe, sent: bytes, options: dic
     assert str(caught.value).startswith("standard input ")
 
 
+def test_standard_input_that_cannot_be_read(tmp_path: Path) -> None:
+    """A shell connects a folder without a word: `streamer - < folder`. The reason is that of the system."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(AudioError, match=r"^standard input cannot be read: Is a directory\.$"):
+            list(PipedAudio(folder).chunks())
+    finally:
+        os.close(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "subtype", "rate", "channels"),
     [
