@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ import soundfile
 
 from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.bridge.service import Service
+from streamer.commands.cli import COMMANDS, _read_with_files, parser_of
 from streamer.testing import say, silence
 from tests.engine.text import plain_form
 from tests.project import DOCS, ROOT
@@ -170,6 +174,39 @@ def test_a_command_runs(service: Service, place: Path, command: str) -> None:
         endings = ["json", "srt"] if "srt,json" in command else ["srt"]
         names = sorted(str(path.relative_to(place)) for path in made)
         assert names == [f"subtitles/monday/airplane.{ending}" for ending in endings]
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Every command line of `streamer` in a block of a document for users, with the document."""
+    pages = [ROOT / "README.md", DOCS / "tour.md", *sorted((DOCS / "how-to").rglob("*.md"))]
+    pages += [*sorted((DOCS / "reference").rglob("*.md")), *sorted((DOCS / "explanation").rglob("*.md"))]
+    found = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        fenced = re.findall(r"^ *```\w*\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+        lines = [*"".join(fenced).splitlines(), *re.findall(r"^    .*", text, re.MULTILINE)]
+        found += [(page.name, line.strip()) for line in lines if re.match(r" *streamer [^…]*$", line)]
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_a_command_line_can_be_typed(page: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No command line of a document is refused for its options. Models that it names need not be there."""
+    words = shlex.shlex(re.sub(r" --model \./\S+", "", line), posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    _, *arguments = takewhile(lambda word: not set(word) <= set("();<>|&"), words)
+    name = arguments[0] if arguments[0] in COMMANDS else None
+    with suppress(SystemExit):  # also of --help and --version
+        if name is None:
+            _read_with_files(parser_of(None), arguments)
+        else:
+            parser_of(name).read(arguments[1:])
+    assert capsys.readouterr().err == "", f"{page}: {line}"
+
+
+def test_command_lines_are_there() -> None:
+    """They are found: without any, the test before says nothing."""
+    assert len(command_lines()) > 100
 
 
 def written(spoken: str) -> str:
