@@ -188,6 +188,8 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
         (["missing.tsv"], 1, "missing.tsv cannot be read: No such file"),
         (["empty.tsv"], 1, "empty.tsv lists no recording"),
         ([MANIFEST, "--server", AWAY], 1, "No service answers"),
+        ([MANIFEST, "--engine", "--reader", "off", "--language", "de"], 1, "his model has no choice of languages"),
+        ([MANIFEST, "--engine", "--reader", "off", "--translate", "on"], 1, "othing here translates"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:

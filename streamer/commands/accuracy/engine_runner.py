@@ -13,6 +13,7 @@ from typing import Final
 from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.audio.recordings import AudioError
 from streamer.base.events import as_json
+from streamer.base.text import as_sentence
 from streamer.base.torch_import import best_device
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.accuracy.manifest import Utterance
@@ -81,7 +82,10 @@ class EngineRunner:
     def run(
         self, utterances: Sequence[Utterance], progress: ProgressCallback, hotwords: Sequence[Sequence[str]] = ()
     ) -> EvaluationRun:
-        """Recognise all utterances, as many at once as there are slots. `hotwords`: those of each, if any."""
+        """Recognise all utterances, as many at once as there are slots. `hotwords`: those of each, if any.
+
+        Unavailable if the recogniser cannot do what the options want.
+        """
         self._hotwords = hotwords
         waiting = iter(enumerate(utterances))
         while True:
@@ -113,7 +117,10 @@ class EngineRunner:
                 self._results[number] = UtteranceResult(utterance, 0.0, (), str(error))
                 continue
             own = tuple(map(Hotword, self._hotwords[number])) if self._hotwords else self._options.hotwords
-            self._recogniser.open(number, replace(self._options, hotwords=own))
+            try:
+                self._recogniser.open(number, replace(self._options, hotwords=own))
+            except StreamError as error:
+                raise Unavailable(as_sentence(str(error).removeprefix(f"{error.code}: "))) from error
             self._streams[number] = _Stream(utterance, samples)
 
     def _advance(self) -> None:
