@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from streamer.base.machine import REMEDY, free_bytes, preferred_folder, processors, temporary_folder
+from streamer.base.machine import (
+    REMEDY,
+    free_bytes,
+    machine_memory,
+    preferred_folder,
+    processors,
+    temporary_folder,
+)
 from streamer.base.text import counted
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 from streamer.commands.keyboard import DesktopError, find_keyboard
@@ -77,8 +84,9 @@ def system() -> Iterator[Finding]:
     text += f", {cores} core{'s' * (cores > 1)}"
     memory = GOOD_MEMORY
     if hasattr(os, "sysconf"):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        text += f", {memory / (1 << 30):.1f} GiB of memory"
+        found = machine_memory()
+        memory = found.size
+        text += f", {memory / (1 << 30):.1f} GiB of memory{' for this container or service' * found.limited}"
     if platform.system() != "Linux":
         yield Finding("system", WARNING, text, "Triton runs on Linux only: use --server, or a container")
     elif memory < GOOD_MEMORY:

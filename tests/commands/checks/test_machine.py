@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamer.base import machine as temporary_folder
+from streamer.base.machine import MachineMemory
 from streamer.commands.checks import machine
 from streamer.commands.checks.finding import FINE, WARNING, WRONG, Finding
 from tests.virtual_desktop import x11_desktop
@@ -46,6 +47,14 @@ def test_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.state == WARNING
     assert "tested with Python 3.20 to 3.22" in found.said
     assert "PYTHON=" in found.remedy
+
+
+def test_a_container_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a control group allows counts, not what the machine has."""
+    monkeypatch.setattr(machine, "machine_memory", lambda: MachineMemory(512 << 20, limited=True))
+    found = only(machine.system)
+    assert found.state == WARNING
+    assert ", 0.5 GiB of memory for this container or service: the model and its server need at least" in found.said
 
 
 def test_shared_memory_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
