@@ -175,9 +175,10 @@ class Session:
                 connection = self._connection
                 if self._live and not await self._may_send(connection):
                     continue
-                # If there is another connection by now, the entry must be sent again.
-                if await self._send(connection, _message(entry)) and connection is self._connection:
-                    self._kept.sent()
+                # It is on its way from here on, even if the caller is cancelled while the service does not read. If the
+                # connection is lost, the next one begins where the service has arrived.
+                self._kept.sent()
+                await self._send(connection, _message(entry))
 
     async def _may_send(self, connection: Connection) -> bool:
         """Wait until the service has recognised enough of the audio. Return False if there is another connection."""
@@ -193,14 +194,12 @@ class Session:
             await asyncio.sleep(LIVE_PAUSE_S)
         return connection is self._connection
 
-    async def _send(self, connection: Connection, message: str | bytes) -> bool:
-        """Send a message. If that fails, open another connection and return False."""
+    async def _send(self, connection: Connection, message: str | bytes) -> None:
+        """Send a message. If that fails, open another connection."""
         try:
             await connection.send(message)
         except SessionError as error:
             await self._reconnect(connection, error)
-            return False
-        return True
 
     async def _reconnect(self, connection: Connection, error: SessionError) -> None:
         """Replace this connection, which has ended. Raise SessionError if no other one can be opened."""

@@ -326,6 +326,29 @@ async def test_audio_on_which_the_recogniser_fails() -> None:
     assert len(met) == 4
 
 
+async def test_a_send_that_is_cancelled() -> None:
+    """If a send is cancelled while the service does not read, its audio arrives once, and all of it."""
+    goes_on = asyncio.Event()
+
+    async def pause(heard: ServedConnection) -> None:
+        await heard.ready()
+        heard.websocket.transport.pause_reading()
+        await goes_on.wait()
+        heard.websocket.transport.resume_reading()
+        await heard.hear()
+        await heard.done()
+
+    async with living(pause) as (address, met), connect(address) as session:
+        sending = asyncio.create_task(session.send(audio(450)))
+        done, _ = await asyncio.wait({sending}, timeout=1.0)
+        assert not done
+        sending.cancel()
+        goes_on.set()
+        await session.stop()
+        assert (await everything(session))[-1]["type"] == "done"
+    assert met[0].audio == audio(450)
+
+
 async def test_services_that_end_one_after_another() -> None:
     """A session that ends with its service says nothing about the audio: the client goes on at the next service."""
 
