@@ -135,6 +135,11 @@ class Connection:
         closed = error.code in UNEXPLAINED and self._websocket.close_code in (CloseCode.FAILED, CloseCode.TRY_LATER)
         return closed or error.code in ENDED
 
+    def recogniser_failed(self, error: SessionError) -> bool:
+        """Return whether this error means that the recogniser has failed on the audio of the session."""
+        closed = error.code == ClientCode.CLOSED and self._websocket.close_code == CloseCode.FAILED
+        return closed or error.code == ErrorCode.FAILED
+
     async def open(self, start: Mapping[str, object]) -> dict[str, Any]:
         """Begin or resume a session. Return the answer of the service, which is `ready`."""
         # The service may refuse the session before it reads. Then sending fails, and its answer has the reason.

@@ -84,8 +84,6 @@ class Reopening:
         """
         if ended:
             self._token = ""
-            if error.code == ErrorCode.FAILED:
-                self._progress.failures += 1
         allowed = self._resume if self._token else self._restart
         if not allowed or not (ended or error.code == ClientCode.LOST):
             raise error

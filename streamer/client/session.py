@@ -211,6 +211,8 @@ class Session:
             if self._reopening is None or self._reopening.cancelled:
                 raise error
             try:
+                if connection.recogniser_failed(error):
+                    self._progress.failures += 1
                 ended = connection.service_ended(error) or self._was_not_heard(error)
                 self._connection, events = await self._reopening.connection(error, ended=ended)
             except SessionError as failure:

@@ -326,6 +326,25 @@ async def test_audio_on_which_the_recogniser_fails() -> None:
     assert len(met) == 4
 
 
+async def test_failures_of_which_only_the_close_is_seen() -> None:
+    """A failure counts, too, if the sender notices the close before anybody has read the reason."""
+
+    async def fail(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=1)
+        await heard.error("failed", 1011)
+
+    async with living(fail) as (address, met), connect(address) as session:
+
+        async def send() -> None:
+            while len(met) < 10:
+                await session.send(audio(1))
+
+        with pytest.raises(SessionError, match="fails again and again"):
+            await send()
+    assert len(met) == 4
+
+
 async def test_a_send_that_is_cancelled() -> None:
     """If a send is cancelled while the service does not read, its audio arrives once, and all of it."""
     goes_on = asyncio.Event()
