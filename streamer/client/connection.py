@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidProxy, InvalidStatus, InvalidURI
 from websockets.frames import Close
 
 from streamer.base.address import addresses_of, websocket_url
@@ -291,6 +291,15 @@ def _clear_errors(address: str, limit_s: float) -> Iterator[None]:
         ) from error
     except (ValueError, InvalidURI) as error:
         raise SessionError(ClientCode.BAD_ADDRESS, str(error)) from error
+    except InvalidProxy as error:  # its own message has the password of the proxy
+        raise SessionError(
+            ClientCode.BAD_ADDRESS, f"The proxy in the settings of this machine cannot be used: {error.msg}."
+        ) from error
+    except ImportError as error:
+        raise SessionError(
+            ClientCode.BAD_ADDRESS,
+            "The settings of this machine name a SOCKS proxy, which needs another package: pip install python-socks.",
+        ) from error
     except InvalidStatus as error:
         status = error.response.status_code
         later = error.response.headers.get("Retry-After")

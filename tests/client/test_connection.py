@@ -36,6 +36,28 @@ async def test_what_is_no_address_is_said(address: str) -> None:
     assert address in str(error)
 
 
+@pytest.mark.parametrize(
+    ("variable", "proxy", "words"),
+    [
+        ("http_proxy", "proxy.example:3128", "cannot be used: scheme proxy.example isn't supported."),
+        ("http_proxy", "http://me:secret@proxy.example/way", "cannot be used: path is meaningless."),
+        ("socks_proxy", "socks5://127.0.0.1:1", "pip install python-socks."),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, variable: str, proxy: str, words: str
+) -> None:
+    """The proxy is that of the machine, so a sentence says what is wrong with it. It may have a password."""
+    for name in ("http_proxy", "https_proxy", "socks_proxy", "ws_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv(variable, proxy)
+    error = await failure("no-such-host.invalid:1")
+    assert error.code == "bad_address"
+    assert str(error).endswith(words)
+    assert "secret" not in str(error)
+
+
 async def test_a_key_that_no_header_can_hold() -> None:
     """A key with a line break is refused before it is sent, and the error does not show it."""
     with pytest.raises(SessionError, match="The key has a line break") as refused:
