@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -223,7 +223,19 @@ class Workers:
         pause, loops = FIRST_PAUSE_S, False
         while not self._ending:
             began = time.monotonic()
-            running, is_ready = await self._start(number)
+            try:
+                running, is_ready = await self._start(number)
+            except OSError as error:  # no memory, process, descriptor or room on the disk is left, perhaps for a moment
+                failure = f"worker {number} cannot be started ({error.strerror or error})"
+                if not self._first[number].done():
+                    self._first[number].set_exception(WorkerError(failure))
+                    return
+                if not loops:
+                    loops = True
+                    say(f"{failure}: it is tried again, at most every {LONGEST_PAUSE_S:g} s.", logging.ERROR)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+                continue
             if is_ready:
                 loops = False
                 if self._first[number].done():
@@ -284,7 +296,8 @@ class Workers:
         self._identity += 1
         self._record.note_starts(self._identity)
         ours, theirs = socket.socketpair()
-        with theirs:
+        with ExitStack() as unless_started, theirs:
+            unless_started.enter_context(ours)
             place = Place(
                 number,
                 self._identity,
@@ -307,6 +320,7 @@ class Workers:
                 env={name: value for name, value in os.environ.items() if name not in own},
                 start_new_session=True,
             )
+            unless_started.pop_all()
         running = _Running(place, process, await Dialogue.over(ours))
         running.conversation = asyncio.create_task(self._converse(running))
         return running
