@@ -472,6 +472,8 @@ class Store:
         del self._answers[: len(replies_of_ours)]
         entries = iter(replies[2:])
         names, letters, asked = next(entries), next(entries), next(entries)
+        self._hear(inbox, letters)  # at once: they are in the store no more, and what follows may fail
+        self._hear_questions(questions, asked)
         for place in places:
             self._take(place, next(entries), now)
         if with_audio:
@@ -482,8 +484,6 @@ class Store:
         if isinstance(names, Exception):  # somebody has put something else there
             await client.delete(PROCESSES)
         self._meet(names, now)
-        self._hear(inbox, letters)
-        self._hear_questions(questions, asked)
         self._sum(now)
 
     def _content(self, now: float) -> JsonObject:

@@ -223,6 +223,24 @@ async def test_a_claim_waits_for_the_store(server: RedisServer) -> None:
         await eventually(lambda: session.given_up)
 
 
+async def test_a_claim_is_heard_although_the_rest_of_an_exchange_fails(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims are in the store no more once they were read, so nothing that may fail comes before them."""
+    monkeypatch.setattr(store_module, "_KEPT_S", 1)
+    monkeypatch.setattr(store_module, "AUDIO_EVERY_S", 0.0)
+    async with two_bridges(server) as (first, second):
+        resumption: Resumption[Session] = Resumption(None, first)
+        session, token = Session(), token_of(first.bridge, 0, "secret")
+        resumption.add(token, "anna", session)
+        with server.client() as operator:
+            operator.execute_command("ACL", "SETUSER", "default", "-srem")
+            operator.sadd("streamer:processes", "0123456789.0.dead")  # which each of them wants to remove soon
+        await eventually(lambda: not (first.bridges.together or second.bridges.together))
+        await Resumption(None, second).claim(token, "anna")
+        await eventually(lambda: session.given_up)
+
+
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 async def test_a_store_that_is_away(server: RedisServer, how: str) -> None:
     """Without the store, each bridge has its part of each limit; when it is back, what was done meanwhile counts."""
