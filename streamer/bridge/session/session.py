@@ -239,9 +239,12 @@ class Session:
         return self._outbox.has_after(max(after, 1))
 
     def resume(self, after: int, now: float) -> bool:
-        """Continue with a client that returned, after this message. Return False if it is unknown or too old."""
+        """Continue with a client that returned, after this message.
+
+        Return False if the message is unknown or too old, or if the session has ended since the client was admitted.
+        """
         after = max(after, 1)  # a new `ready` is sent in place of the first one
-        if not self.can_resume(after):
+        if self.gone or not self.can_resume(after):
             return False
         self._client.come_back()
         self._deadlines.stir(now)

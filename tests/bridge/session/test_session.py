@@ -370,6 +370,16 @@ def test_left() -> None:
         client.come_back()
 
 
+def test_a_client_that_returns_too_late() -> None:
+    """A session that ended while its client was on the way from another process does not go on."""
+    driven = Driven()
+    driven.session.park(driven.now)
+    assert driven.session.can_resume(1)
+    driven.session.vanish()
+    assert not driven.session.resume(1, driven.now)
+    assert driven.session.gone
+
+
 def test_what_is_missing_for_the_next_request() -> None:
     """So much of the client's audio is missing for a step; nothing before a flush, or while there is no sequence."""
     driven = Driven('{"type":"start","encoding":"mulaw","sample_rate":8000}')
