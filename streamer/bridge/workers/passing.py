@@ -161,9 +161,12 @@ class Between:
         ours.setblocking(False)
         await asyncio.get_running_loop().create_connection(lambda: worker, sock=ours)
         client.other, worker.other = worker, client
-        client.inherit(websocket)
-        websocket.let_go()
-        client.balance()
+        if websocket.lost:  # meanwhile, and nobody would tell this end
+            client.connection_lost(None)
+        else:
+            client.inherit(websocket)
+            websocket.let_go()
+            client.balance()
         return cls(client, worker)
 
     async def wait_until_lost(self) -> None:

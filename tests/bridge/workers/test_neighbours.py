@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from streamer.base.json_types import JsonObject
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.websocket import WebSocket
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.workers import neighbours as neighbours_module
 from streamer.bridge.workers.neighbours import NeighbourAway, Neighbours, Reply, whole
+from streamer.bridge.workers.passing import Between
 
 
 class Worker:
@@ -106,6 +109,24 @@ async def test_a_socket_as_a_gift(worker: Worker, asking: Neighbours) -> None:
         with gift:
             gift.sendall(b"hello")
             assert ours.recv(5) == b"hello"
+
+
+async def test_a_client_that_is_gone_before_its_connection_is_passed_on() -> None:
+    """Of a connection with TLS, both ends are closed: the other worker notices it, and this one keeps nothing."""
+    loop = asyncio.get_running_loop()
+    theirs, accepted = socket.socketpair()
+    worker, ours = socket.socketpair()
+    request = Request("GET", "/v1/stream")
+    with theirs, worker:
+        websocket = WebSocket(request, None, 1024, lambda _: None, lambda _: None)
+        await loop.create_connection(lambda: websocket, sock=accepted)
+        assert websocket.pause_for_passing() == b""
+        websocket.abort()
+        await websocket.wait_until_lost()
+        between = await Between.begin(websocket, ours)
+        worker.setblocking(False)
+        assert await asyncio.wait_for(loop.sock_recv(worker, 1), 60) == b""
+        await asyncio.wait_for(between.wait_until_lost(), 60)
 
 
 @pytest.mark.fails_inside
