@@ -162,6 +162,8 @@ class Neighbours:
         writer: asyncio.StreamWriter | None = None
         try:
             question, gift = await asyncio.wait_for(_receive(client), ANSWER_LIMIT_S)
+            if _left(client):
+                return
             answer = self._answers[str(question.pop("kind"))]
             reply = await answer(question, gift)
             if reply.keeps:
@@ -229,6 +231,17 @@ async def _receive(client: socket.socket) -> tuple[JsonObject, socket.socket | N
             raise EOFError from None
         raise
     return question, gift
+
+
+def _left(client: socket.socket) -> bool:
+    """Return whether who asked has given up, as it does if this process was stopped for a while.
+
+    It has told its client to try again, and uses the connection that it wanted to give away.
+    """
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
 
 
 async def _some(client: socket.socket, most: int) -> bytes:

@@ -16,6 +16,7 @@ from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.workers import neighbours as neighbours_module
 from streamer.bridge.workers.neighbours import NeighbourAway, Neighbours, Reply, whole
 from streamer.bridge.workers.passing import Between
+from tests.bridge.service_client import eventually
 
 
 class Worker:
@@ -109,6 +110,24 @@ async def test_a_socket_as_a_gift(worker: Worker, asking: Neighbours) -> None:
         with gift:
             gift.sendall(b"hello")
             assert ours.recv(5) == b"hello"
+
+
+async def test_a_question_of_somebody_who_has_given_up(worker: Worker, tmp_path: Path) -> None:
+    """Who was stopped for a while takes no connection that its client does not use any more."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(socket.AF_UNIX) as asking:
+        asking.connect(str(tmp_path / "2.sock"))
+        question = b'{"kind": "echo"}'
+        socket.send_fds(asking, [len(question).to_bytes(4, "big")], [theirs.fileno()])
+        asking.sendall(question)
+        asking.close()  # the worker has not even looked yet
+        theirs.close()
+        ours.setblocking(False)
+        reading = asyncio.create_task(asyncio.get_running_loop().sock_recv(ours, 1))
+        await eventually(lambda: reading.done() or bool(worker.gifts))
+        assert not worker.gifts
+        assert await reading == b""  # nobody holds the other end any more
+    assert worker.failures == 0
 
 
 async def test_a_client_that_is_gone_before_its_connection_is_passed_on() -> None:
