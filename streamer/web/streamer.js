@@ -75,6 +75,7 @@ export class Session extends EventTarget {
     #token = "";
     #lastSentAt = performance.now();
     #stopping = false;
+    #endAskedAt = 0; // when the caller last asked for the end of a segment
     /** @type {StreamerError | null} */
     #error = null;
     #waiting = new Waiting();
@@ -178,6 +179,7 @@ export class Session extends EventTarget {
     flush() {
         if (this.#stopping) return this.stop().then(() => {});
         const number = this.#kept.flush();
+        this.#endAskedAt = performance.now();
         this.#pump();
         return this.#until(() => this.#progress.flushes > number || this.#progress.done !== null);
     }
@@ -190,6 +192,7 @@ export class Session extends EventTarget {
         if (!this.#stopping) {
             this.#stopping = true;
             this.#kept.stop();
+            this.#endAskedAt = performance.now();
             this.#pump();
         }
         return this.#until(() => this.#progress.done !== null).then(() => /** @type {Message} */ (this.#progress.done));
@@ -296,7 +299,8 @@ export class Session extends EventTarget {
             const silentMs = now - connection.receivedAt;
             // With less audio than a step, the service waits for more and owes no answer.
             const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
-            if (Math.min(silentMs, waitingMs) > SILENT_MS) {
+            const endingMs = this.#endDue ? now - this.#endAskedAt : 0;
+            if (Math.min(silentMs, Math.max(waitingMs, endingMs)) > SILENT_MS) {
                 connection.leave();
                 this.#lost(new StreamerError("lost", `${this.#url} has sent nothing for ${SILENT_MS / 1000} s.`));
             } else if (now - this.#lastSentAt > KEEPALIVE_MS && connection.bufferedAmount === 0 && !this.#stopping) {
@@ -390,6 +394,11 @@ export class Session extends EventTarget {
             this.#dispatch("error", {type: "error", code, message: error.message, fatal: true, error});
         }
         this.#waiting.look(this.#error);
+    }
+
+    /** Whether the service owes the end of a segment. */
+    get #endDue() {
+        return this.#stopping || this.#kept.flushes > this.#progress.flushes;
     }
 
     get #unheardMs() {

@@ -213,6 +213,34 @@ async def test_a_connection_on_which_nothing_comes(served: RestartableService, o
     assert not of(told, "restarted")
 
 
+@pytest.mark.parametrize("asked", ["stop", "flush"])
+async def test_an_end_that_nobody_answers(served: RestartableService, open_bench: OpenPage, asked: str) -> None:
+    """The end of a segment is due, too, when all audio was heard: the session goes on over another connection."""
+    bench = await open_bench(expected=[CONNECTIONS])
+    await bench.clock.install()
+    await bench.evaluate(
+        """async (url) => {
+            globalThis.session = await begin({url});
+            await session.ready;
+            globalThis.over = speak(session, "short");
+        }""",
+        served.site,
+    )
+    await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2500)")
+    await bench.evaluate("over")
+    served.send(signal.SIGSTOP)
+    await bench.evaluate("(asked) => { globalThis.over = session[asked](); }", asked)
+    await bench.clock.run_for(20_000)
+    assert await bench.evaluate("session.state") == "open"
+    await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
+    served.send(signal.SIGCONT)
+    await bench.evaluate("over.then(() => session.stop())")
+    told = await bench.evaluate("session.told")
+    expected = await undisturbed(served.site, SAID["short"])
+    assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
+    assert not of(told, "restarted")
+
+
 async def test_without_a_restart_it_says_that_the_session_is_gone(
     served: RestartableService, open_bench: OpenPage
 ) -> None:
