@@ -21,8 +21,6 @@ const asked = new URLSearchParams(location.search);
 const {style} = document.documentElement;
 const view = asked.get("lines") === "all" ? "text" : "lines";
 const lines = new CaptionLines(whole("lines", 2, MOST_LINES), whole("width", 42, 200));
-/** The numbers of the finals that are shown, because some come again with another connection. */
-const known = new Set();
 let quiet = 0;
 
 /**
@@ -59,12 +57,10 @@ function say(text, trouble = false) {
     at("state").toggleAttribute("data-trouble", trouble);
 }
 
-/** Shows an event of the session. @param {string} type @param {string | number} n its number @param {Shown} event */
-function take(type, n, event) {
-    if (type === "final" && known.has(n)) return;
+/** Shows an event of the session. @param {string} type @param {Shown} event */
+function take(type, event) {
     const follows = innerHeight + scrollY >= document.body.scrollHeight - NEAR_THE_END;
     if (type === "final") {
-        known.add(n);
         if (event.text.trim()) at("text").append(...partsShown(event).map(paragraph));
         at("partial").textContent = "";
         lines.final(event);
@@ -109,9 +105,13 @@ function end() {
  */
 function follow(id) {
     const source = new EventSource(`/v1/captions/${encodeURIComponent(id)}`);
-    for (const type of ["partial", "final"]) {
-        source.addEventListener(type, ({data, lastEventId}) => take(type, lastEventId, JSON.parse(data)));
-    }
+    // The numbers of the finals that are shown, because some come again with another connection.
+    const known = new Set();
+    source.addEventListener("partial", ({data}) => take("partial", JSON.parse(data)));
+    source.addEventListener("final", ({data, lastEventId}) => {
+        if (!known.has(lastEventId)) take("final", JSON.parse(data));
+        known.add(lastEventId);
+    });
     source.addEventListener("open", () => say(known.size ? "" : "Waiting for words"));
     source.addEventListener("end", () => {
         source.close();
@@ -130,7 +130,7 @@ function overhear() {
     say("Waiting for words");
     new BroadcastChannel(CHANNEL).addEventListener("message", ({data: {type, event}}) => {
         if (type === "end") end();
-        else take(type, event.n, event);
+        else take(type, event);
     });
 }
 

@@ -205,6 +205,22 @@ async def test_a_speaker_makes_the_link(sharing: Service, open_page: OpenPage) -
     await beside.close()
 
 
+async def test_another_window_shows_one_session_after_another(site: str, open_page: OpenPage) -> None:
+    """The sentences of a later session are shown, although their numbers are those of an earlier one."""
+    beside = await open_page(f"{site}/captions?lines=all")
+    tell = """async (texts) => {
+        const {CHANNEL} = await import("/page/captions/channel.js");
+        const channel = new BroadcastChannel(CHANNEL);
+        for (const text of texts) {
+            channel.postMessage({type: "final", event: {n: 7, text}});
+            channel.postMessage({type: "end"});
+        }
+    }"""
+    page = await open_page(site)
+    await page.evaluate(tell, ["The first one.", "The second one."])
+    await expect(beside.get_by_role("log").locator("p")).to_have_text(["The first one.", "The second one."])
+
+
 async def test_sharing_that_is_off(site: str, open_page: OpenPage) -> None:
     """Where the operator does not allow it, the page says so."""
     page = await open_page(site, expected=["403"])
