@@ -205,6 +205,30 @@ async def test_a_speaker_makes_the_link(sharing: Service, open_page: OpenPage) -
     await beside.close()
 
 
+async def test_the_link_on_a_page_without_https(sharing: Service, open_page: OpenPage) -> None:
+    """There, a browser has only the old way to copy; the page says whether the link was copied."""
+    page = await open_page(f"http://{urlsplit(sharing.url).netloc}")
+    await page.evaluate(
+        """() => {
+            Object.defineProperty(navigator, "clipboard", {value: undefined});
+            globalThis.copied = [];
+            addEventListener("copy", () => copied.push(String(document.activeElement.value)));
+        }"""
+    )
+    await page.get_by_label("As spoken").check()
+    await drop(page, said(*[QUESTION] * 4))
+    await page.get_by_role("button", name="Captions").click()
+    await page.get_by_role("button", name="Make a link").click()
+    await expect(page.get_by_label("Link for the audience")).to_be_visible()
+    link = await page.get_by_label("Link for the audience").input_value()
+    await page.get_by_role("button", name="Copy the link").click()
+    await expect(page.locator("#share-state")).to_have_text("The link is copied.")
+    assert await page.evaluate("copied") == [link]
+    await page.evaluate("document.execCommand = () => false")
+    await page.get_by_role("button", name="Copy the link").click()
+    await expect(page.locator("#share-state")).to_have_text("The browser does not allow copying.")
+
+
 async def test_another_window_shows_one_session_after_another(site: str, open_page: OpenPage) -> None:
     """The sentences of a later session are shown, although their numbers are those of an earlier one."""
     beside = await open_page(f"{site}/captions?lines=all")

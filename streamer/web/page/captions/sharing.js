@@ -89,8 +89,14 @@ export class Sharing {
     async #copy() {
         const field = this.#part("link");
         field.select();
-        await navigator.clipboard?.writeText(field.value).catch(() => document.execCommand("copy"));
-        this.#say("The link is copied.");
+        let copied = true;
+        try {
+            await navigator.clipboard.writeText(field.value);
+        } catch {
+            // Pages without HTTPS have no clipboard interface, only this old way.
+            copied = document.execCommand("copy");
+        }
+        this.#say(copied ? "The link is copied." : "The browser does not allow copying.");
     }
 
     #show() {
