@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -234,9 +234,7 @@ async def wild_queries(target: Target, rng: random.Random) -> Strike:
 async def wild_texts(target: Target, rng: random.Random) -> Strike:
     """Send wild texts among speech. If the session comes to its end, every word must have arrived, and no other."""
     format = rng.choice(FORMATS)
-    sent = [_wild_text(rng, format) for _ in range(rng.choice((5, 50, 200)))]
-    # The end of a format may be among them by chance, and so may what its clients say first.
-    sent = [each for each in sent if not any(word in each for word in ("eof", "reset", "Done", "rate"))]
+    sent = list(texts_without_end(rng, format))
     frames = [format.audio, *map(text, sent)]
     rng.shuffle(frames)
     connection = await target.websocket(path=format.path)
@@ -342,6 +340,15 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
 def _with(path: str, query: str) -> str:
     """Return a path with more options."""
     return f"{path}{'&' if '?' in path else '?'}{query}"
+
+
+def texts_without_end(rng: random.Random, format: Format) -> Iterator[str]:
+    """Yield wild texts, none of which ends a session."""
+    for _ in range(rng.choice((5, 50, 200))):
+        sent = _wild_text(rng, format)
+        # The end of a format may come by chance (for Soniox an empty text), and so may what its clients say first.
+        if sent and not any(word in sent for word in ("eof", "reset", "Done", "rate")):
+            yield sent
 
 
 def _wild_text(rng: random.Random, format: Format) -> str:
