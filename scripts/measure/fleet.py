@@ -198,7 +198,7 @@ class Toll:
 
     every_s: float = math.inf  # the time between faults
     seconds: float = 0.0  # by which the session lasts longer
-    takes: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    takes: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Taken, costs: Costs, seed: int) -> Toll:
@@ -221,20 +221,20 @@ class Toll:
         """How many times as long a session lasts."""
         return 1 + self.seconds / self.every_s
 
-    def of_sessions(self, key: tuple[str, str], lived_s: float) -> float:
+    def of_sessions(self, key: tuple[str, ...], lived_s: float) -> float:
         """Return what the faults take of sessions that live for so many seconds together."""
         return self.takes.get(key, 0.0) * lived_s / self.every_s
 
 
-def _takes(run: Taken, costs: Costs, sessions: float, seconds: float) -> dict[tuple[str, str], float]:
-    """Return what a run without faults takes with so many sessions at a time, by what it is and the kind of node."""
-    takes: dict[tuple[str, str], float] = {}
+def _takes(run: Taken, costs: Costs, sessions: float, seconds: float) -> dict[tuple[str, ...], float]:
+    """Return what a run without faults takes with so many sessions at a time, by its place in a report."""
+    takes: dict[tuple[str, ...], float] = {}
     for kind in KINDS:
         number = _nodes(run, kind)
         for name, lines in (("cpu_s", costs.cores), ("bytes", costs.bytes), ("packets", costs.packets)):
             takes[name, kind] = lines[kind].at(sessions / number) * seconds * number
     bridges = _nodes(run, BRIDGE)
-    takes["store_requests", BRIDGE] = costs.requests.at(sessions / bridges) * seconds * bridges
+    takes[("store_requests",)] = costs.requests.at(sessions / bridges) * seconds * bridges
     return takes
 
 
@@ -243,7 +243,7 @@ _ROWS: Final = {
     "cpu_s": ("processor time of {}s, s", 1.0),
     "bytes": ("MB to {}s", MEGABYTE),
     "packets": ("1000 packets to {}s", 1000.0),
-    "store_requests": ("requests of {}s to the store", 1.0),
+    "store_requests": ("requests to the store", 1.0),
 }
 
 
@@ -263,7 +263,7 @@ def _compare(costs: Costs, options: argparse.Namespace) -> int:
     for key, value in _takes(run, costs, sessions, seconds).items():
         label, unit = _ROWS[key[0]]
         predicted = value + toll.of_sessions(key, sessions * seconds)
-        rows[label.format(key[1])] = predicted / unit, _number(run, *key) / unit
+        rows[label.format(*key[1:])] = predicted / unit, _number(run, *key) / unit
     lines, worst = ["| what | predicted | measured | difference |", "|---|---:|---:|---:|"], 0.0
     for name, (predicted, measured) in rows.items():
         if not measured:

@@ -131,6 +131,7 @@ def test_a_prediction_of_faults(measured: list[Path], tmp_path: Path) -> None:
     longer = run_of("longer.json", 660.0, 800 * 45 * 1.2, minutes=10, sessions=800, every=1.0)
     done = run_here(SCRIPT, *measured, "--against", longer, "--faults", shorter)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert {"MB to bridges", "requests to the store"} <= rows(done).keys()
     done = run_here(SCRIPT, *measured, "--against", longer, "--faults", longer)
     assert (done.returncode, "does not predict itself" in done.stderr) == (1, True)
     done = run_here(SCRIPT, *measured, "--against", longer)
