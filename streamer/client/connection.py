@@ -252,9 +252,9 @@ class Connection:
                 ErrorCode.FULL, f"The service at {self.url} is full: {close.reason or 'try again later'}."
             )
         reason = f"{close.reason} (code {close.code})" if close.reason else f"code {close.code}"
-        # A sender may notice this close before the receiver has read the message with the reason, and it passes.
-        code = ErrorCode.IDLE if close.code == CloseCode.IDLE else ClientCode.CLOSED
-        return SessionError(code, f"The service at {self.url} closed the session before its end: {reason}.")
+        return SessionError(
+            ClientCode.CLOSED, f"The service at {self.url} closed the session before its end: {reason}."
+        )
 
 
 async def _secure_address(address: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, cast
 
-from streamer.base.codes import ErrorCode
+from streamer.base.codes import ClientCode, ErrorCode
 from streamer.client.connection import CLOSE_S, GIVE_UP_S, Connection, SessionError
 from streamer.client.events import Event, Ready
 from streamer.client.recovery import Dial, Message, Progress, Reopening
@@ -21,6 +21,8 @@ from streamer.wire.options import Start
 # again, and then what its caller could not give it meanwhile. So it sends at most this much ahead.
 MOST_LIVE_MS: Final = 15_000
 LIVE_PAUSE_S: Final = 0.05
+# The service says why it closes a session, and the receiver reads that. So long the sender waits for the reason.
+REASON_S: Final = 5.0
 # With less audio than a step, the service waits for more and owes no answer.
 LONGEST_STEP_MS: Final = 1_000
 
@@ -199,7 +201,18 @@ class Session:
         try:
             await connection.send(message)
         except SessionError as error:
+            if error.code == ClientCode.CLOSED and not connection.service_ended(error):
+                await self._wait_for_reason(connection)
             await self._reconnect(connection, error)
+
+    async def _wait_for_reason(self, connection: Connection) -> None:
+        """Wait until the receiver has read why this connection was closed, if somebody reads."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + REASON_S
+        while connection is self._connection and loop.time() < until:
+            if self._failure is not None or self._progress.done:
+                break
+            await asyncio.sleep(LIVE_PAUSE_S)
 
     async def _reconnect(self, connection: Connection, error: SessionError) -> None:
         """Replace this connection, which has ended. Raise SessionError if no other one can be opened."""

@@ -29,8 +29,8 @@ export class Progress {
     /** @type {Channel[]} */
     #channels;
     /**
-     * A service that ends a session itself ends its segments, perhaps within a word. Such a final is held back, with all messages
-     * after it: another session recognises its audio again.
+     * A service that ends a session itself ends its segments, perhaps within a word. Such a final is held back, with
+     * all messages after it: another session recognises its audio again.
      * @type {Message[]}
      */
     #held = [];

@@ -202,15 +202,14 @@ async def test_it_may_be_told_not_to(settings: dict[str, Any], met: int, said: s
     assert len(heard) == met
 
 
-@pytest.mark.parametrize(("code", "close"), [("shutting_down", 1013), ("idle", 4008)])
-async def test_it_goes_on_although_nobody_reads(code: str, close: int) -> None:
+async def test_it_goes_on_although_nobody_reads() -> None:
     """A session goes on even if nobody reads its events; those that were not read come again."""
 
     async def begin(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=1)
         await heard.final(0, 500)
-        await heard.error(code, close)
+        await heard.error("shutting_down", 1013)
 
     async def second(heard: ServedConnection) -> None:
         await heard.ready()
@@ -226,39 +225,19 @@ async def test_it_goes_on_although_nobody_reads(code: str, close: int) -> None:
     assert met[1].audio == audio(4)
 
 
-async def test_a_service_that_ends_within_a_word() -> None:
-    """What a service ends itself may end within a word, also behind a pause: the next session hears all of it again."""
+@pytest.mark.parametrize(("code", "close"), [("shutting_down", 1013), ("idle", 4008)])
+async def test_a_service_that_ends_within_a_word(code: str, close: int) -> None:
+    """What a service ends itself may end within a word, also behind a pause: the next session hears all of it again.
 
-    async def begin(heard: ServedConnection) -> None:
-        await heard.ready()
-        await heard.hear(seconds=2)
-        await heard.final(0, 2000, audio_ms=2000, abrupt=True)
-        await asyncio.sleep(1.0)  # the error is late
-        await heard.error("shutting_down", 1013)
-
-    async def second(heard: ServedConnection) -> None:
-        await heard.ready()
-        await heard.hear(seconds=2)
-        await heard.final(0, 2000)
-        await heard.done()
-
-    async with living(begin, second) as (address, met), connect(address) as session:
-        await session.send(audio(2))
-        await session.stop()
-        events: list[Any] = list(await everything(session))
-    assert [event["type"] for event in events] == ["restarted", "final", "done"]
-    assert (events[0]["from_ms"], events[1]["text"]) == (0, "word 0")
-    assert met[1].audio == audio(2)
-
-
-async def test_audio_that_the_network_has_swallowed() -> None:
-    """The service took the client for idle, although it had sent audio: another session hears it."""
+    It shuts down, or took the client for idle, because the network has swallowed what the client had sent.
+    """
 
     async def begin(heard: ServedConnection) -> None:
         await heard.ready()
         await heard.hear(seconds=4)
         await heard.final(0, 2000, audio_ms=2000, abrupt=True)
-        await heard.error("idle", 4008)
+        await asyncio.sleep(1.0)  # the error is late
+        await heard.error(code, close)
 
     async def second(heard: ServedConnection) -> None:
         await heard.ready()
@@ -269,8 +248,56 @@ async def test_audio_that_the_network_has_swallowed() -> None:
     async with living(begin, second) as (address, met), connect(address) as session:
         await session.send(audio(4))
         await session.stop()
-        assert [event["type"] for event in await everything(session)] == ["restarted", "final", "done"]
+        events: list[Any] = list(await everything(session))
+    assert [event["type"] for event in events] == ["restarted", "final", "done"]
+    assert (events[0]["from_ms"], events[1]["text"]) == (0, "word 0")
     assert met[1].audio == audio(4)
+
+
+async def test_a_close_whose_reason_is_read_later() -> None:
+    """Who sends may see the close first, and waits for the reason: here, the network has swallowed what was sent."""
+
+    async def begin(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=2)
+        await heard.error("idle", 4008)
+
+    async def second(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=4)
+        await heard.done()
+
+    async def read_later(session: Session) -> list[Any]:
+        await session._connection._websocket.wait_closed()
+        await asyncio.sleep(0.3)
+        return await everything(session)
+
+    async with living(begin, second) as (address, met), connect(address) as session:
+        await session.send(audio(2))
+        reading = asyncio.create_task(read_later(session))
+        await session._connection._websocket.wait_closed()
+        await session.send(audio(4)[2 * SECOND :])
+        await session.stop()
+        assert [event["type"] for event in await reading] == ["restarted", "done"]
+    assert met[1].audio == audio(4)
+
+
+async def test_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is closed because nobody reads is over for who sends, and no other one begins."""
+    monkeypatch.setattr(streamer.client.session, "REASON_S", 0.2)
+
+    async def begin(heard: ServedConnection) -> None:
+        await heard.ready()
+        await heard.hear(seconds=2)
+        await heard.websocket.close(4008, "the client did not read its results for 30 s")
+
+    async with living(begin) as (address, met), connect(address) as session:
+        await session.send(audio(2))
+        await session._connection._websocket.wait_closed()
+        with pytest.raises(SessionError, match="did not read its results") as caught:
+            await session.send(audio(1))
+    assert caught.value.code == "closed"
+    assert len(met) == 1
 
 
 async def test_a_client_that_was_idle() -> None:
