@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
@@ -25,6 +25,8 @@ NEEDED = ("pactl", "paplay")
 # PipeWire is only unpacked by scripts/system_packages, because installed it would take the place of PulseAudio.
 PIPEWIRE = ROOT / "build/pipewire"
 _PATIENCE_S = 60.0
+# The programs of PipeWire that others connect to at once, and their sockets.
+_SOCKETS = {"dbus-daemon": "bus", "pipewire": "pipewire-0"}
 
 
 class Room:
@@ -80,15 +82,22 @@ def room(folder: Path, system: SoundSystem = SoundSystem.PULSEAUDIO) -> Iterator
         pytest.skip(f"a virtual microphone needs {', '.join(missing)}: scripts/system_packages")
     with ExitStack() as stack:
         log = stack.enter_context((folder / "log").open("wb"))
-        processes = []
+        processes: list[subprocess.Popen[bytes]] = []
+
+        def wait_until(ready: Callable[[], bool]) -> None:
+            deadline = time.monotonic() + _PATIENCE_S
+            while not ready():
+                assert all(process.poll() is None for process in processes), (folder / "log").read_text()
+                assert time.monotonic() < deadline, (folder / "log").read_text()
+                time.sleep(0.05)
+
         for command in commands:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             processes.append(stack.enter_context(_ended(process)))
-        deadline = time.monotonic() + _PATIENCE_S
-        while subprocess.run(["pactl", "info"], env=environment, capture_output=True, check=False).returncode:
-            assert all(process.poll() is None for process in processes), (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.05)
+            if socket := _SOCKETS.get(Path(command[0]).name):
+                wait_until((Path(environment["XDG_RUNTIME_DIR"]) / socket).exists)
+        info = ["pactl", "info"]
+        wait_until(lambda: subprocess.run(info, env=environment, capture_output=True, check=False).returncode == 0)
         yield Room(environment)
 
 
