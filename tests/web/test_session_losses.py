@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.async_api import Page
 
 from streamer.bridge.triton.server import TritonServer
 from streamer.client import transcribe
@@ -182,6 +183,16 @@ async def test_two_channels_of_a_service_that_is_restarted(served: RestartableSe
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+async def _stand_still(served: RestartableService, bench: Page, act: str) -> None:
+    """Stop the service, let the client do this, and wait until it gives up the connection. Then the service goes on."""
+    served.send(signal.SIGSTOP)
+    await bench.evaluate(act)
+    await bench.clock.run_for(20_000)
+    assert await bench.evaluate("session.state") == "open"
+    await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
+    served.send(signal.SIGCONT)
+
+
 async def test_a_connection_on_which_nothing_comes(served: RestartableService, open_bench: OpenPage) -> None:
     """A silent connection is given up and the session goes on over another one, without a missing word."""
     bench = await open_bench(expected=[CONNECTIONS])
@@ -199,12 +210,7 @@ async def test_a_connection_on_which_nothing_comes(served: RestartableService, o
         served.site,
     )
     await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2000)")
-    served.send(signal.SIGSTOP)
-    await bench.evaluate("goOn()")
-    await bench.clock.run_for(20_000)
-    assert await bench.evaluate("session.state") == "open"
-    await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
-    served.send(signal.SIGCONT)
+    await _stand_still(served, bench, "goOn()")
     await bench.evaluate("over")
     told = await bench.evaluate("session.told")
     expected = await undisturbed(served.site, SAID["long"])
@@ -228,12 +234,7 @@ async def test_an_end_that_nobody_answers(served: RestartableService, open_bench
     )
     await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2500)")
     await bench.evaluate("over")
-    served.send(signal.SIGSTOP)
-    await bench.evaluate("(asked) => { globalThis.over = session[asked](); }", asked)
-    await bench.clock.run_for(20_000)
-    assert await bench.evaluate("session.state") == "open"
-    await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
-    served.send(signal.SIGCONT)
+    await _stand_still(served, bench, f"void (over = session.{asked}())")
     await bench.evaluate("over.then(() => session.stop())")
     told = await bench.evaluate("session.told")
     expected = await undisturbed(served.site, SAID["short"])
