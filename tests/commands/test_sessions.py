@@ -145,8 +145,9 @@ async def two_bridges(triton: TritonServer, store: RedisServer) -> AsyncIterator
         serving("--triton", triton.grpc_address, *store.options, "--workers", "2") as first,
         serving("--triton", triton.grpc_address, *store.options) as second,
     ):
-        await has(first, "streamer_other_bridges", 1)
-        await has(second, "streamer_other_bridges", 1)
+        for each in (first, second):
+            await has(each, "streamer_bridges_together", 1)  # all workers have told the others of themselves
+            await has(each, "streamer_other_bridges", 1)
         yield first, second
 
 

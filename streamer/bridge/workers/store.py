@@ -92,7 +92,9 @@ _CLAIM_KEPT_S: Final = 300
 _USAGE_KEPT_S: Final = (KEPT_DAYS + 1) * 86400
 MOST_USAGES: Final = 16384
 _USAGES_AT_ONCE: Final = 64
-# How long a process waits for the answers of others. They look for questions once in a second.
+# How long a process that asks waits until it has met all others, and then for their answers. They look for questions
+# once in a second.
+MEET_LIMIT_S: Final = 3.0
 ANSWER_LIMIT_S: Final = 3.0
 _LOOK_EVERY_S: Final = 0.1
 _ANSWER_KEPT_S: Final = 10
@@ -291,9 +293,10 @@ class Store:
         from redis.exceptions import RedisError
 
         away = "The store is away, so only this bridge is known."
-        client, since = self._client, time.monotonic() - SILENT_S
-        if client is None or not self._together:
+        client = self._client
+        if client is None or not await self._meet_all():
             return Beyond([], [away])
+        since = time.monotonic() - SILENT_S
         known = {place: each for place, each in self._processes.items() if each.number and not each.ended}
         silent = [place for place, each in known.items() if each.fresh_at <= since]
         waiting = {place: new_answer() for place in known if place not in silent}
@@ -352,12 +355,23 @@ class Store:
 
     async def refresh(self) -> None:
         """Exchange everything now, but wait only for a moment."""
-        if not self._together:
-            return
+        await self._exchange_now(WAIT_S)
+
+    async def _exchange_now(self, limit_s: float) -> bool:
+        """Wait for an exchange that begins after this call. Return whether it came to an end in this time, and well."""
+        if self._client is None or not self._together:
+            return False
         if self._asked is None:
             self._asked = asyncio.get_running_loop().create_future()
         self._wake.set()
-        await asyncio.wait({self._asked}, timeout=WAIT_S)
+        ended, _ = await asyncio.wait({self._asked}, timeout=limit_s)
+        return bool(ended) and self._together
+
+    async def _meet_all(self) -> bool:
+        """Learn of each process that the store knows, also of one that just began. Return whether that went well."""
+        until = time.monotonic() + MEET_LIMIT_S
+        # The first exchange reads which processes there are, and the second one what those have told that are new.
+        return await self._exchange_now(MEET_LIMIT_S) and await self._exchange_now(until - time.monotonic())
 
     def drain(self) -> None:
         """Tell the others that this process takes no more sessions."""
@@ -394,8 +408,8 @@ class Store:
                     await asyncio.shield(exchange)
                 finally:
                     await exchange
-                if asked is not None:
-                    asked.set_result(None)
+                    if asked is not None:
+                        asked.set_result(None)
                 timer = asyncio.get_running_loop().call_later(EXCHANGE_S, self._wake.set)
                 await self._wake.wait()
                 timer.cancel()
@@ -403,6 +417,9 @@ class Store:
                     await asyncio.sleep(SOON_S)
         finally:
             self._client = None
+            if self._asked is not None:  # whoever waits for an exchange need not wait any more
+                self._asked.set_result(None)
+                self._asked = None
             if self._asking:
                 await asyncio.wait(self._asking)
             self._own.clear()

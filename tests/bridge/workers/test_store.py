@@ -348,6 +348,21 @@ async def test_a_bridge_asks_the_others(server: RedisServer) -> None:
             assert all(0 < reader.ttl(name) <= 10 for name in answers)
 
 
+async def test_a_bridge_that_has_just_begun_is_asked(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bridge asks all that the store knows, also those of which it has not heard yet."""
+    first, second = bridge(server), bridge(server)
+    async with AsyncExitStack() as stack:
+        with monkeypatch.context() as patch:
+            patch.setattr(store_module, "EXCHANGE_S", 60.0)  # so that it hears of nobody by itself
+            await stack.enter_async_context(exchanging(first))
+            await eventually(lambda: first.bridges.together)
+            await first.refresh()  # behind it, the 60 s begin
+        await stack.enter_async_context(exchanging(second))
+        await eventually(lambda: second.bridges == Bridges(True, 1, 0))
+        assert first.bridges.others == 0
+        assert await first.ask({}) == Beyond([{"format": 1}], [])
+
+
 async def test_bridges_that_do_not_answer(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is stopped or was killed is named for a while; one that has ended in order is not missed."""
     monkeypatch.setattr(store_module, "SILENT_S", 1.0)
@@ -382,6 +397,18 @@ async def test_nobody_is_asked_without_the_store(server: RedisServer) -> None:
         assert await asking in (away, Beyond([{"format": 1}], []))
         await eventually(lambda: not first.bridges.together)
         assert await first.ask({}) == away
+
+
+async def test_a_bridge_that_ends_while_it_asks(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks at a bridge that ends does not wait for an exchange that never comes."""
+    monkeypatch.setattr(store_module, "MEET_LIMIT_S", 3600.0)
+    first = bridge(server)
+    async with exchanging(first):
+        await eventually(lambda: first.bridges.together)
+        asking = asyncio.create_task(first.ask({}))
+        for _ in range(3):  # steps, until it waits for an exchange
+            await asyncio.sleep(0)
+    assert await asking == Beyond([], ["The store is away, so only this bridge is known."])
 
 
 async def test_questions_of_strangers(server: RedisServer) -> None:
