@@ -258,6 +258,7 @@ class _Worker:
         except (PortError, LinkError, TritonError) as error:
             return 1 if talking.done() else logs.fail(error)
         finally:
+            self._ended.set()  # so the end of the dialogue, which follows, is no surprise
             for number in _SIGNALS:
                 off_signal(number)
             dialogue.close()
