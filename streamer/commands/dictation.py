@@ -105,7 +105,8 @@ class Dictation:
                 can_pause = stack.enter_context(keys(lambda key: self._on_key(microphone, key)))
                 on_signal(signal.SIGINT, partial(self._on_interrupt, microphone))
                 on_signal(signal.SIGTERM, partial(self._finish, microphone))
-                if sys.platform != "win32":
+                # After nohup, the end of the terminal is not the end of the command.
+                if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
                     on_signal(signal.SIGHUP, partial(self._on_hangup, microphone))
                     stack.callback(off_signal, signal.SIGHUP)
                 self._transcript.begin()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
 import numpy as np
+import psutil
 import pytest
 import soundfile
 from websockets.asyncio.server import ServerConnection, serve
@@ -431,6 +434,45 @@ def test_a_terminal_that_is_closed(studio: Room, service: Service, tmp_path: Pat
     terminal.hang_up()
     assert terminal.process.wait(PATIENCE_S) == 0
     assert path.read_text() == "WEBVTT\n"
+
+
+NOHUP = ("nohup", "nohup.out")  # the command, and where the command that it runs says that it listens
+IGNORING = ('sh -c \'trap "" HUP; exec "$@"\' sh', "")
+
+
+@pytest.mark.parametrize(("ignoring", "log"), [NOHUP, IGNORING])
+def test_a_closed_terminal_that_does_not_count(
+    ignoring: str, log: str, studio: Room, service: Service, sentence: Path, expected: str, tmp_path: Path
+) -> None:
+    """If SIGHUP was ignored at the start, as nohup does, the command goes on without its terminal."""
+    notes = tmp_path / "notes.txt"
+    command = ["/usr/bin/env", "-C", str(tmp_path), *shlex.split(ignoring), *COMMAND]
+    arguments = (*MIC, "--server", service.url, "-o", str(notes))
+    terminal = Terminal(*arguments, environment=studio.environment, command=command)
+    try:
+        if log:
+            wait_for(READY, tmp_path / log, terminal)
+        else:
+            terminal.watch("●")
+        terminal.hang_up()
+        assert studio.play(sentence).wait() == 0
+        wait_for("together", notes, terminal)
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.process.wait(PATIENCE_S) == 0
+        assert_heard(" ".join(notes.read_text().split()), expected)
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            terminal.process.kill()
+        terminal.process.wait(PATIENCE_S)
+
+
+def wait_for(words: str, path: Path, terminal: Terminal) -> None:
+    """Wait until the command has written these words into a file."""
+    deadline = time.monotonic() + PATIENCE_S
+    while words not in _content(path):
+        assert terminal.process.poll() is None
+        assert time.monotonic() < deadline, _content(path)
+        time.sleep(0.05)
 
 
 def test_the_list_and_the_choice(studio: Room) -> None:

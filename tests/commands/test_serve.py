@@ -25,7 +25,7 @@ from streamer.bridge.access.keys import make_key
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.cli import run
 from streamer.testing.exact_service import exact_repository
-from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
+from tests.bridge.service_client import SPOKEN, eventually, recognise, rest, session, text
 from tests.command_run import streamer_here
 from tests.project import ROOT
 from tests.pseudo_terminal import COMMAND, Terminal
@@ -290,6 +290,27 @@ async def test_a_closed_terminal_ends_it(triton: TritonServer) -> None:
         assert text(events)
         assert events[-1]["code"] == "shutting_down"
         assert await asyncio.to_thread(terminal.process.wait, 60) == 129
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            terminal.process.kill()
+
+
+async def test_a_closed_terminal_after_nohup(triton: TritonServer, tmp_path: Path) -> None:
+    """A service that was started with nohup goes on, and so does a session."""
+    port = free_port()
+    command = ["/usr/bin/env", "-C", str(tmp_path), "nohup", *COMMAND]
+    terminal = Terminal("serve", "--port", str(port), "--triton", triton.grpc_address, command=command)
+    log = tmp_path / "nohup.out"
+    try:
+        await asyncio.to_thread(wait_ready, port)
+        async with session(f"ws://127.0.0.1:{port}/v1/stream") as websocket:
+            terminal.hang_up()
+            await eventually(lambda: "streamer: SIGHUP: " in log.read_text())
+            await websocket.send(SPOKEN[:100_000])
+            await websocket.send('{"type":"stop"}')
+            assert (await rest(websocket))[-1]["type"] == "done"
+        terminal.process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(terminal.process.wait, 60) == 0
     finally:
         with suppress(psutil.NoSuchProcess):
             terminal.process.kill()

@@ -6,8 +6,8 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TextIO
 
 from streamer.audio.recordings import ListedRecording
@@ -89,7 +89,8 @@ class LiveTranscript:
             elif final and format == "text" and not (self._stay and self._live):
                 self._write(format, self._paragraphs.add(event) if self._paragraphs else text_line(event))
         if final and self._live and self._shows_finals:
-            self._live.final(event)
+            with self._drawing():
+                self._live.final(event)
 
     def draw(self, state: str, peak: float, lost_s: float) -> None:
         """Draw the changing line: the state, how loud the audio is, and the words that are not final yet."""
@@ -99,10 +100,11 @@ class LiveTranscript:
         meter = level_bar(peak, plain=self._plain) if state in HEARING else ""
         name = "" if state == "listening" else f"{state} "
         start = f"{SIGNS[state][self._plain]} {meter}{name}{lost}"
-        if self._partial is None:
-            self._live.silence(self._heard_ms, start)
-        else:
-            self._live.partial(self._partial, start)
+        with self._drawing():
+            if self._partial is None:
+                self._live.silence(self._heard_ms, start)
+            else:
+                self._live.partial(self._partial, start)
 
     def say(self, message: str) -> None:
         """Print a line on standard error."""
@@ -155,7 +157,18 @@ class LiveTranscript:
 
     def _clear(self) -> None:
         if self._live:
-            self._live.clear()
+            with self._drawing():
+                self._live.clear()
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Stop drawing if the terminal is gone. But if nothing else gets the finals, that is an error."""
+        try:
+            yield
+        except OSError:
+            if self._stay:
+                raise
+            self.hide()
 
 
 def _is_file(stream: TextIO) -> bool:
