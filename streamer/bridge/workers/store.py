@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -104,8 +104,10 @@ _MOST_QUESTIONS: Final = 16  # that are answered in an exchange
 MOST_PROCESSES: Final = 256
 LARGEST_ENTRY: Final = 1024 * 1024
 LARGEST_AUDIO: Final = 4 * 1024 * 1024
-LARGEST_INBOX: Final = 64 * 1024
-_MOST_CLAIMS: Final = 256  # that wait for the store
+LARGEST_INBOX: Final = 1024 * 1024
+# Claims that wait for the store, and that are heard at a time. All clients of a bridge may return elsewhere at once.
+# So many of them, with names of keys as long as can be, fit into an inbox.
+MOST_CLAIMS: Final = 4096
 _MOST_BUCKETS: Final = 4096
 _MINUTE_S: Final = 60.0
 # What callers have at all bridges together. The rest is about the slots of one bridge.
@@ -167,7 +169,7 @@ class Store:
         self._usage = UsageRecord()  # of this process
         self._written: dict[str, JsonObject] = {}  # the days of it that the store has
         self._audio_at = 0.0
-        self._claims: deque[tuple[str, bytes]] = deque(maxlen=_MOST_CLAIMS)  # place and entry
+        self._claims: dict[tuple[str, bytes], None] = {}  # place and entry, the oldest first
         self._give_up: GiveUp = lambda _, __: None
         self._answer: AnswerQuestion = lambda _: {}
         self._answers: list[tuple[str, bytes]] = []  # place and entry
@@ -274,7 +276,9 @@ class Store:
         if not is_bridge(bridge):
             return
         place = claims_to(bridge, worker_of(token))
-        self._claims.append((place, self._seal.sign(place, {"token": digest.hex(), "key": key})))
+        if len(self._claims) >= MOST_CLAIMS:
+            del self._claims[next(iter(self._claims))]
+        self._claims[place, self._seal.sign(place, {"token": digest.hex(), "key": key})] = None
         await self.refresh()
 
     def on_question(self, answer: AnswerQuestion) -> None:
@@ -484,8 +488,8 @@ class Store:
         replies = await pipeline.execute(raise_on_error=False)
         if isinstance(replies[0], Exception):  # it may be read only, or full
             raise replies[0]
-        for _ in claims:
-            self._claims.popleft()
+        for told in claims:  # unless further ones have pushed it out meanwhile
+            self._claims.pop(told, None)
         del self._answers[: len(replies_of_ours)]
         entries = iter(replies[2:])
         names, letters, asked = next(entries), next(entries), next(entries)
@@ -572,7 +576,8 @@ class Store:
 
     def _hear(self, inbox: str, letters: object) -> None:
         """Give up the sessions that other bridges have claimed."""
-        for line in letters.splitlines() if isinstance(letters, bytes) else ():
+        # What follows the last line is cut off by the bound of what is read.
+        for line in letters.split(b"\n", MOST_CLAIMS)[:-1] if isinstance(letters, bytes) else ():
             if content := self._opened(inbox, line):
                 self._give_up(bytes.fromhex(str(content["token"])), str(content["key"]))
 

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from streamer.base.json_types import JsonObject
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
@@ -221,6 +222,62 @@ async def test_a_claim_waits_for_the_store(server: RedisServer) -> None:
         assert not session.given_up
         server.send(signal.SIGCONT)
         await eventually(lambda: session.given_up)
+
+
+async def test_all_clients_of_a_bridge_return_elsewhere_at_once(server: RedisServer) -> None:
+    """However many sessions are claimed in one exchange, all of them are given up, and no claim counts as a forgery."""
+    async with two_bridges(server) as (first, second):
+        resumption: Resumption[Session] = Resumption(None, first)
+        sessions = {token_of(first.bridge, 0, f"secret {number}"): Session() for number in range(1000)}
+        key = "a" * 64  # the longest name
+        for token, session in sessions.items():
+            resumption.add(token, key, session)
+        elsewhere: Resumption[Session] = Resumption(None, second)
+        await asyncio.gather(*(elsewhere.claim(token, key) for token in sessions))
+        await eventually(lambda: all(session.given_up for session in sessions.values()))
+        assert first.bridges.refused == 0
+
+
+async def test_more_claims_than_may_wait(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further claims push out those that wait longest, and none that came while others were on their way is lost."""
+    monkeypatch.setattr(store_module, "MOST_CLAIMS", 4)
+    monkeypatch.setattr(store_module, "LIMIT_S", 60.0)
+    async with two_bridges(server) as (first, second):
+        resumption: Resumption[Session] = Resumption(None, first)
+        sessions = {token_of(first.bridge, 0, f"secret {number}"): Session() for number in range(12)}
+        for token, session in sessions.items():
+            resumption.add(token, "anna", session)
+        elsewhere: Resumption[Session] = Resumption(None, second)
+        tokens = list(sessions)
+        exchange, begun = second._try_exchange, asyncio.Event()
+
+        async def exchange_slowly(client: Redis) -> None:
+            if second._claims and not begun.is_set():
+                server.send(signal.SIGSTOP)
+                begun.set()
+            await exchange(client)
+
+        monkeypatch.setattr(second, "_try_exchange", exchange_slowly)
+        on_their_way = asyncio.gather(*(elsewhere.claim(token, "anna") for token in tokens[:4]))
+        await begun.wait()
+        await asyncio.gather(on_their_way, *(elsewhere.claim(token, "anna") for token in tokens[4:]))
+        server.send(signal.SIGCONT)
+        await eventually(lambda: all(sessions[token].given_up for token in [*tokens[:4], *tokens[8:]]))
+        assert not any(sessions[token].given_up for token in tokens[4:8])
+
+
+async def test_more_claims_than_are_read(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exceeds the bound of an inbox is ignored, and a claim that is cut off there counts as no forgery."""
+    async with two_bridges(server) as (first, second):
+        resumption: Resumption[Session] = Resumption(None, first)
+        sessions = {token_of(first.bridge, 0, f"secret {number}"): Session() for number in range(4)}
+        for token, session in sessions.items():
+            resumption.add(token, "anna", session)
+        monkeypatch.setattr(store_module, "LARGEST_INBOX", 400)  # two claims and a part of the third
+        elsewhere: Resumption[Session] = Resumption(None, second)
+        await asyncio.gather(*(elsewhere.claim(token, "anna") for token in sessions))
+        await eventually(lambda: [session.given_up for session in sessions.values()] == [True, True, False, False])
+        assert first.bridges.refused == 0
 
 
 async def test_a_claim_is_heard_although_the_rest_of_an_exchange_fails(
