@@ -6,10 +6,12 @@ With --check, it only checks whether they are up to date.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from workshop.settings_table import tables
+from streamer.commands.settings.kinds import Setting
+from streamer.commands.settings.serve import SETTINGS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference/settings.md"
 BEGIN: Final = "<!-- The tables are made by `python scripts/docs/settings_page.py`. -->\n"
@@ -38,6 +40,28 @@ def with_tables(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{tables()}\n{END}{after}"
+
+
+def tables() -> str:
+    """Write one table for each group of settings."""
+    lines: list[str] = []
+    group = ""
+    for setting in SETTINGS.values():
+        if setting.group != group:
+            group = setting.group
+            lines += ["", f"### {group.partition(' (')[0]}", "", "| setting | value | without it | meaning |"]
+            lines += ["|---|---|---|---|"]
+        lines.append(f"| {' | '.join(_cells(setting))} |")
+    return "\n".join([*lines, ""])
+
+
+def _cells(setting: Setting) -> Iterator[str]:
+    yield f"`{setting.key}`"
+    yield setting.kind.description
+    yield setting.unset if setting.default in (None, ()) else f"`{setting.usual}`"
+    bare = f" The flag `{setting.flag}` without a value means {setting.bare}." if setting.bare else ""
+    example = f" Example: `{setting.example}`." if setting.example else ""
+    yield f"{setting.help}{bare}{example}"
 
 
 if __name__ == "__main__":

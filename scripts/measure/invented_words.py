@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from streamer.commands.accuracy.engine_runner import EngineRunner
+from streamer.commands.accuracy.manifest import AudioLocation, Utterance
 from streamer.commands.accuracy.results import Unavailable
+from streamer.commands.accuracy.word_sections import table
 from streamer.models.library import LibraryError
 from streamer.models.readers import find_reader
-from workshop.comparison.invented_words import comparison, invented, recordings
+
+AT_ONCE = 8
 
 
 def main() -> int:
@@ -42,6 +48,48 @@ def main() -> int:
     for failure in counted[0].failures:
         print(f"invented_words: {failure}", file=sys.stderr)
     return 1 if counted[0].failures else 0
+
+
+@dataclass(frozen=True)
+class Invented:
+    """The words of one pass in all recordings of each folder."""
+
+    name: str
+    words: Mapping[str, int]
+    seconds: Mapping[str, float]
+    failures: Sequence[str]
+
+
+def recordings(folder: Path) -> list[Utterance]:
+    """Return the recordings of a folder. They belong to a corpus with its name, and nothing is said in them."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [Utterance(str(path), folder.name, None, (), AudioLocation(path)) for path in files]
+
+
+def invented(
+    name: str, sounds: Sequence[Utterance], second_pass: object, bundle: Path, reader: Path | None
+) -> Invented:
+    """Recognise these recordings with a pass, `reader` having the weights of a reader."""
+    runner = EngineRunner({"second_pass": second_pass}, at_once=AT_ONCE, bundle=bundle, reader=reader)
+    results = runner.run(sounds, lambda _utterance, _seconds: None).results
+    words: dict[str, int] = {}
+    seconds: dict[str, float] = {}
+    for result in results:
+        corpus = result.utterance.corpus
+        words[corpus] = words.get(corpus, 0) + len(result.words)
+        seconds[corpus] = seconds.get(corpus, 0.0) + result.seconds
+    return Invented(
+        name, words, seconds, [f"{result.utterance.name}: {result.failure}" for result in results if result.failure]
+    )
+
+
+def comparison(counted: Sequence[Invented]) -> str:
+    """Return a table of the invented words by folder."""
+    rows = [
+        [corpus, f"{seconds / 60:.1f}", *(str(each.words[corpus]) for each in counted)]
+        for corpus, seconds in counted[0].seconds.items()
+    ]
+    return table(["invented words", "minutes", *(each.name for each in counted)], rows)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Live sessions beside costly ones, and the arrangements of one encoder with its heads."""
+"""Live sessions beside costly ones, what the bridge costs, and what sessions leave behind."""

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from streamer.commands.settings.configuration import configure
+from streamer.commands.settings.serve import SETTINGS
 from tests.project import DOCS
 from tests.scripts.program import run
 
@@ -14,6 +15,12 @@ def test_the_page_is_that_of_the_settings() -> None:
     """The page of settings is what the script would write."""
     done = run("docs/settings_page.py", "--check")
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_setting_has_a_row() -> None:
+    """Every setting has a row, with its key."""
+    page = (DOCS / "reference/settings.md").read_text(encoding="utf-8")
+    assert all(f"\n| `{setting.key}` | " in page for setting in SETTINGS.values())
 
 
 def test_its_file_is_accepted(tmp_path: Path) -> None:
