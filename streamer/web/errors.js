@@ -6,7 +6,7 @@
  * `refused` (the request is wrong or not allowed), `failed` (the recogniser), `closed` (by close()).
  * Codes of a microphone: `no_microphone`, `no_permission`, `insecure_page`, `microphone_busy`, `unsupported`, and
  * `unreachable` (the script for the microphone could not be loaded).
- * Code of a recording: `unsupported_audio`. Others are the protocol's own.
+ * Codes of a recording: `unsupported_audio`, `unreadable_file`. Others are the protocol's own.
  */
 export class StreamerError extends Error {
     /**

@@ -41,7 +41,8 @@ export class Recording {
      * Decodes the whole recording into memory.
      * @param {Blob} file a File is one
      * @param {{apart?: boolean}} [how] `apart`: the channels are not mixed
-     * @returns {Promise<Recording>} or a StreamerError `unsupported_audio` if the browser finds no sound in it
+     * @returns {Promise<Recording>} or a StreamerError: `unsupported_audio` if the browser finds no sound in
+     *     it, `unreadable_file` if it cannot read it
      */
     static async decode(file, {apart = false} = {}) {
         const sounds = (await decodeWhole(file)).slice(0, MOST_CHANNELS);
@@ -59,7 +60,8 @@ export class Recording {
      * Otherwise decodes it here as a whole.
      * @param {Blob} file a File is one
      * @param {{apart?: boolean}} [how] `apart`: the channels are not mixed
-     * @returns {Promise<Recording>} or a StreamerError `unsupported_audio` if the browser finds no sound in it
+     * @returns {Promise<Recording>} or a StreamerError: `unsupported_audio` if the browser finds no sound in
+     *     it, `unreadable_file` if it cannot read it
      */
     static async open(file, {apart = false} = {}) {
         const source = await openInPieces(file);

@@ -198,7 +198,7 @@ async def test_a_file_without_sound(open_page: OpenPage) -> None:
     """The page says that the file cannot be read, and which can; the earlier transcript stays."""
     page = await open_page("/")
     before = await write(page, "earlier.wav", "the earlier one")
-    await drop(page, b"not a sound\n" * 100, "letter.txt")
+    await drop(page, bytes(range(256)) * 9, "picture.png")
     await expect(page.locator("#notice h2")).to_have_text("This file cannot be read")
     await expect(page.locator("#notice")).to_contain_text("WAV")
     await expect(page.locator("#alarm")).to_contain_text("This file cannot be read")

@@ -1,6 +1,29 @@
-/** Reads the bytes of a file where they are needed, one window at a time. */
+/** Reads the bytes of a file: some of them, or where they are needed, one window at a time. */
+
+import {StreamerError} from "../errors.js";
 
 const WINDOW_BYTES = 262_144;
+
+/**
+ * Reads a part of a file, or all of it. The browser has only a place on the disk, where the file may have changed.
+ * @param {Blob} file @param {number} [from] @param {number} [end] @returns {Promise<ArrayBuffer>} rejects with
+ *     StreamerError `unreadable_file`
+ */
+export async function bytesOf(file, from = 0, end = file.size) {
+    // A part of a file that is gone may seem to be empty, but the file does not.
+    const part = from === 0 && end >= file.size ? file : file.slice(from, end);
+    try {
+        return await part.arrayBuffer();
+    } catch {
+        const why = "it was moved, changed or removed after it was chosen, it is a folder, or you may not read it";
+        throw new StreamerError("unreadable_file", `${nameOf(file)} cannot be read: ${why}. Choose it again.`);
+    }
+}
+
+/** @param {Blob} file @returns {string} how messages call it */
+export function nameOf(file) {
+    return /** @type {File} */ (file).name ?? "The recording";
+}
 
 export class Bytes {
     #file;
@@ -17,7 +40,7 @@ export class Bytes {
     async read(from, length) {
         if (from < this.#from || from + length > this.#from + this.#window.length) {
             const end = Math.max(from + length, from + WINDOW_BYTES);
-            this.#window = new Uint8Array(await this.#file.slice(from, end).arrayBuffer());
+            this.#window = new Uint8Array(await bytesOf(this.#file, from, end));
             this.#from = from;
         }
         return this.#window.subarray(from - this.#from, from - this.#from + length);

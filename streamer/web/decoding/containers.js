@@ -1,5 +1,6 @@
 /** Finds the reader for the kind of a file, if the file can be read in pieces. */
 
+import {asError} from "../errors.js";
 import {openMp3} from "./mp3.js";
 import {openMp4} from "./mp4.js";
 import {openOgg} from "./ogg.js";
@@ -13,8 +14,10 @@ const SMALL_BYTES = 1_000_000;
 export async function openInPieces(file) {
     const readers = file.size < SMALL_BYTES ? [openWav] : [openWav, openOgg, openWebm, openMp4, openMp3];
     for (const open of readers) {
-        // The error is ignored here, because the decoder of whole files will report it.
-        const source = await open(file).catch(() => null);
+        const source = await open(file).catch((error) => {
+            if (asError(error).code === "unreadable_file") throw error;
+            return null; // the decoder of whole files will say what is wrong with it
+        });
         if (source) return source;
     }
     return null;

@@ -1,6 +1,6 @@
 /** Reads MP4 files (.m4a, .mp4, .mov) with AAC in pieces. A table at one end has the places of the packets. */
 
-import {Bytes, letters} from "./bytes.js";
+import {Bytes, bytesOf, letters} from "./bytes.js";
 import {openPackets} from "./packets.js";
 
 const MOST_TABLE_BYTES = 64 * 1024 * 1024;
@@ -45,7 +45,7 @@ async function* packets(bytes, {sizes, count, runs, offsets, chunks}) {
 /** @param {Blob} file @returns {Promise<DataView | null>} the content of its box `moov` */
 async function movie(file) {
     for (let at = 0; at + 8 <= file.size; ) {
-        const head = new DataView(await file.slice(at, at + 16).arrayBuffer());
+        const head = new DataView(await bytesOf(file, at, at + 16));
         let [size, begin] = [head.getUint32(0), 8];
         if (at === 0 && letters(head, 4) !== "ftyp") return null;
         if (size === 1 && head.byteLength === 16) [size, begin] = [Number(head.getBigUint64(8)), 16];
@@ -53,7 +53,7 @@ async function movie(file) {
         if (size < begin) return null;
         if (letters(head, 4) === "moov") {
             if (size > MOST_TABLE_BYTES) return null;
-            return new DataView(await file.slice(at + begin, at + size).arrayBuffer());
+            return new DataView(await bytesOf(file, at + begin, at + size));
         }
         at += size;
     }

@@ -1,6 +1,6 @@
 /** Reads Ogg files with Opus or Vorbis in pieces, one packet after another. */
 
-import {Bytes, letters} from "./bytes.js";
+import {Bytes, bytesOf, letters} from "./bytes.js";
 import {openPackets} from "./packets.js";
 
 const PAGE_BYTES = 27;
@@ -89,7 +89,7 @@ function laced(heads) {
 
 /** @param {Blob} file @returns {Promise<number>} the number of the last sample; 0 if there is no last page */
 async function lastPlace(file) {
-    const view = new DataView(await file.slice(-LONGEST_PAGE).arrayBuffer());
+    const view = new DataView(await bytesOf(file, -LONGEST_PAGE));
     for (let at = view.byteLength - PAGE_BYTES; at >= 0; at--) {
         if (view.getUint8(at) === 79 && letters(view, at) === "OggS") return Number(view.getBigInt64(at + 6, true));
     }

@@ -2,6 +2,7 @@
 
 import {StreamerError} from "../errors.js";
 import {mixed} from "./wav.js";
+import {ADVICE} from "./whole.js";
 
 const MOST_QUEUED = 32;
 const PIECE_FRAMES = 16_384;
@@ -67,8 +68,9 @@ async function* decoded(config, packets, apart, tell) {
         await decoder.flush();
         if (frames) yield take();
     } catch (error) {
+        if (error instanceof StreamerError) throw error; // the file cannot be read
         const why = String(failure ?? error);
-        const message = `The recording is damaged, or of a kind that this browser cannot decode (${why}).`;
+        const message = `The recording is damaged, or of a kind that this browser cannot decode (${why}). ${ADVICE}`;
         throw new StreamerError("unsupported_audio", message);
     } finally {
         if (decoder.state !== "closed") decoder.close();

@@ -1,5 +1,7 @@
 /** Reads WAV files in pieces, so that a file may have any length. */
 
+import {bytesOf} from "./bytes.js";
+
 const HEADER_BYTES = 65_536;
 const PIECE_FRAMES = 32_768;
 const [PCM, FLOAT, EXTENSIBLE] = [1, 3, 0xfffe];
@@ -13,7 +15,7 @@ const [PCM, FLOAT, EXTENSIBLE] = [1, 3, 0xfffe];
 
 /** @param {Blob} file @returns {Promise<Source | null>} null if it is not a WAV file, or one of a rare kind */
 export async function openWav(file) {
-    const head = new DataView(await file.slice(0, HEADER_BYTES).arrayBuffer());
+    const head = new DataView(await bytesOf(file, 0, HEADER_BYTES));
     if (head.byteLength < 12 || !["RIFF", "RF64"].includes(name(head, 0)) || name(head, 8) !== "WAVE") return null;
     let format = null;
     for (let at = 12; at + 8 <= head.byteLength; ) {
@@ -61,7 +63,7 @@ function source(file, {rate, channels, bytes, read}, from, size) {
             for (let frame = 0; frame < frames; frame += PIECE_FRAMES) {
                 const count = Math.min(PIECE_FRAMES, frames - frame);
                 const begin = from + frame * wide;
-                const view = new DataView(await file.slice(begin, begin + count * wide).arrayBuffer());
+                const view = new DataView(await bytesOf(file, begin, begin + count * wide));
                 const sounds = Array.from({length: channels}, () => new Float32Array(count));
                 for (const [channel, sound] of sounds.entries()) {
                     for (let at = 0; at < count; at++) sound[at] = read(view, at * wide + channel * bytes);

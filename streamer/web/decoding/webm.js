@@ -1,6 +1,6 @@
 /** Reads WebM and Matroska files with Opus, Vorbis or AAC in pieces, one block after another. */
 
-import {Bytes} from "./bytes.js";
+import {Bytes, bytesOf} from "./bytes.js";
 import {openPackets} from "./packets.js";
 
 const [SEGMENT, INFO, TRACKS, TRACK, CLUSTER, GROUP] = [0x18538067, 0x1549a966, 0x1654ae6b, 0xae, 0x1f43b675, 0xa0];
@@ -14,7 +14,7 @@ const MOST_BYTES = 1_048_576;
 
 /** @param {Blob} file @returns {Promise<import("./wav.js").Source | null>} */
 export async function openWebm(file) {
-    if (new DataView(await file.slice(0, 4).arrayBuffer()).getUint32(0) !== 0x1a45dfa3) return null;
+    if (new DataView(await bytesOf(file, 0, 4)).getUint32(0) !== 0x1a45dfa3) return null;
     let [scale, duration] = [1_000_000, 0];
     /** @type {Record<string, any>[]} */
     const tracks = [];

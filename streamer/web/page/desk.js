@@ -10,7 +10,7 @@ import {SheetSound} from "./sound/sheet-sound.js";
 
 const CHUNK_MS = 60;
 /** Errors of a file. Any other error is a problem of the service, so the next recordings would fail too. */
-const OF_THE_FILE = ["unsupported_audio"];
+const OF_THE_FILE = ["unsupported_audio", "unreadable_file"];
 
 /**
  * The desk does one thing at a time: `doing` is nothing, listening, opening, transcribing or finishing. Events: "begin"
@@ -298,17 +298,21 @@ export class Desk extends EventTarget {
         this.sheet.options = {...this.#settings.options, ...apart};
     }
 
-    /** Notes that a file cannot be read. Of several recordings, all such files are reported at the end. */
+    /** Notes that nothing of a file can be read. */
     #unread(file, error) {
         void this.#views.standing.ask();
         this.#do("nothing");
-        if (this.queue.total > 1) {
-            this.queue.unread.push(file.name);
-            this.#next();
-        } else {
-            this.queue.busy = false; // the next recording begins another series
-            this.#tell("trouble", error);
-        }
+        this.queue.busy &&= this.queue.total > 1; // the next recording begins another series
+        this.#blame(file, error);
+        this.#next();
+    }
+
+    /** Tells why a file cannot be read, or not to its end. Of several recordings, all such files are told at the end. */
+    #blame(file, error) {
+        const gone = error.code === "unreadable_file" && file === this.sheets.source;
+        if (gone) this.sheets.forget(); // the sheet goes on when the recording is chosen again
+        if (this.queue.total > 1) this.queue.unread.push({name: file.name, why: error.message});
+        else this.#tell("trouble", gone ? new StreamerError("recording_gone", error.message) : error);
     }
 
     /** Goes on with the next recording, if one is waiting. */
@@ -335,7 +339,7 @@ export class Desk extends EventTarget {
         } catch (error) {
             // The session reports its own errors, and a stop is not an error.
             if (this.#session !== session) return;
-            if (error?.name !== "AbortError" && OF_THE_FILE.includes(error?.code)) this.#tell("trouble", error);
+            if (OF_THE_FILE.includes(error?.code)) this.#blame(this.sheets.source, error);
             else if (error?.name !== "AbortError") return;
             this.#broken = true;
             this.#views.player.pause();
@@ -402,11 +406,9 @@ export class Desk extends EventTarget {
         this.#sound.keep();
         this.#do("nothing");
         this.#views.standing.done();
-        if (!this.sheet.segments.length && this.queue.busy && this.queue.total > 1) {
-            this.queue.silent.push(this.sheet.file);
-        } else if (!this.sheet.segments.length && (this.queue.busy || !this.sheet.file)) {
-            this.#tell("silent"); // a recording that was stopped may have words later
-        }
+        const silent = !this.sheet.segments.length && !this.#broken; // what was stopped may have words later
+        if (silent && this.queue.busy && this.queue.total > 1) this.queue.silent.push(this.sheet.file);
+        else if (silent && (this.queue.busy || !this.sheet.file)) this.#tell("silent");
         this.#next();
     }
 

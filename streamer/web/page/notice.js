@@ -32,11 +32,9 @@ const MEANINGS = {
         text: "Use a newer one. Recordings may still work.",
         deeds: ["choose"],
     },
-    unsupported_audio: {
-        title: "This file cannot be read",
-        text: "It has no sound that this browser knows. WAV, FLAC, MP3 and Ogg work everywhere.",
-        deeds: ["choose"],
-    },
+    unsupported_audio: {title: "This file cannot be read", deeds: ["choose"]},
+    unreadable_file: {title: "This file cannot be read", deeds: ["choose"]},
+    recording_gone: {title: "The recording cannot be read to its end", deeds: ["resume"]},
     another_recording: {title: "This is another recording", deeds: ["resume"]},
     full: {title: "The service is full", deeds: ["again"], waits: true},
     not_ready: {title: "The service is not ready", deeds: ["again"], waits: true},
@@ -119,11 +117,15 @@ export class Notice {
         else this.say("The recording has no words", `No speech was found in ${file}. ${why}`, ["choose"]);
     }
 
-    /** Shows that several recordings are done. @param {{total: number, unread: string[], silent: string[]}} done */
+    /**
+     * Shows that several recordings are done.
+     * @param {{total: number, unread: {name: string, why: string}[], silent: string[]}} done
+     */
     finished({total, unread, silent}) {
         const good = total - unread.length - silent.length;
         const parts = [];
-        if (unread.length) parts.push(`Not readable: ${listed(unread)}.`);
+        if (unread.length === 1) parts.push(unread[0].why);
+        else if (unread.length) parts.push(`Not readable: ${listed(unread.map(({name}) => name))}. Open one to see why.`);
         if (silent.length) parts.push(`Without words: ${listed(silent)}.`);
         if (!parts.length) return this.offer(`${total} recordings are transcribed, and in the history.`, "history");
         this.say(`${good} of ${total} recordings are transcribed`, parts.join(" "), ["history"]);

@@ -9,7 +9,7 @@ export class Queue {
     begun = 0;
     /** Whether one of them is transcribed at the moment, and the next one will follow. */
     busy = false;
-    /** @type {string[]} the names of those that could not be read */
+    /** @type {{name: string, why: string}[]} those that could not be read, or not to their end */
     unread = [];
     /** @type {string[]} the names of those in which no words were recognised */
     silent = [];

@@ -217,6 +217,13 @@ export class Sheets extends EventTarget {
         this.#tell("change");
     }
 
+    /** Drops the sound of the present sheet, which cannot be read any more. */
+    forget() {
+        this.source = null;
+        this.#views.player.unload();
+        this.#views.wave.seekable = false;
+    }
+
     /** @param {Sheet} sheet @param {Blob | null} source @param {any} home where it is already @param {string} why */
     #replace(sheet, source, home, why) {
         const {player, wave, words} = this.#views;

@@ -1,5 +1,7 @@
 // Saved transcripts: opens those that the page or the command line has written, and saves the whole history in a file.
 
+import {bytesOf} from "../../decoding/bytes.js";
+import {StreamerError} from "../../errors.js";
 import {download, transcriptOf} from "../transcript/export.js";
 import {content} from "../transcript/formats.js";
 import {jsonText} from "../transcript/printable.js";
@@ -34,9 +36,12 @@ export class Archive {
         for (const file of files.filter(({name}) => SAVED.test(name))) {
             try {
                 if (file.size > LARGEST_BYTES) throw new SavedError("is too large");
-                transcripts.push(...readTranscripts(await file.text(), file.name));
+                const text = new TextDecoder().decode(await bytesOf(file));
+                transcripts.push(...readTranscripts(text, file.name));
             } catch (error) {
-                taken.unread.push(`${file.name} ${error instanceof SavedError ? error.message : "cannot be read"}.`);
+                const {message} = /** @type {Error} */ (error);
+                const why = error instanceof SavedError ? message : "cannot be read";
+                taken.unread.push(error instanceof StreamerError ? message : `${file.name} ${why}.`);
             }
         }
         if (transcripts.length === 1) {
