@@ -267,6 +267,7 @@ class _Worker:
                 tracing.close()
 
     async def _serve(self, service: Service, dialogue: Dialogue) -> int:
+        telling = asyncio.create_task(_tell_alive(dialogue))
         entering = asyncio.create_task(service.__aenter__())
         ending = asyncio.create_task(self._ended.wait())
         try:
@@ -277,13 +278,12 @@ class _Worker:
                 return 0
             await entering
             dialogue.tell("ready", capacity=self._capacity, measured=self._measured)
-            while not self._ended.is_set():
-                dialogue.tell("alive")
-                await asyncio.wait({ending}, timeout=ALIVE_EVERY_S)
+            await ending
         finally:
             ending.cancel()
             if entering.done() and not entering.cancelled() and entering.exception() is None:
                 await service.__aexit__(None, None, None)
+            telling.cancel()
         return 0
 
     async def _find(self, pool: UpstreamPool) -> int | None:
@@ -316,6 +316,13 @@ class _Worker:
             log.error("ended, because the process that started this one has ended")
             self._hurrying = asyncio.ensure_future(self._service.hurry())
         self._ended.set()
+
+
+async def _tell_alive(dialogue: Dialogue) -> None:
+    """Say again and again that this process runs: while it starts, serves, and lets its sessions end."""
+    while True:
+        dialogue.tell("alive")
+        await asyncio.sleep(ALIVE_EVERY_S)
 
 
 def main() -> int:
