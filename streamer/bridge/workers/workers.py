@@ -43,6 +43,9 @@ WELL_S: Final = 60.0
 # wait for it. Only then another one may go on with their sessions.
 ALIVE_EVERY_S: Final = 2.0
 SILENT_LIMIT_S: Final = 30.0
+# One that starts must load its code first, also on a machine that is overloaded. Then it says so while it waits for
+# Triton, too.
+FIRST_WORD_LIMIT_S: Final = 120.0
 # How long a worker may take to answer an operator: it waits for the others.
 ADMINISTER_LIMIT_S: Final = 12.0
 # How long a worker may take to end besides the time in which its sessions may go on.
@@ -83,6 +86,7 @@ class _Running:
     dialogue: Dialogue
     ready: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     heard_at: float = field(default_factory=time.monotonic)
+    spoke: bool = False
     conversation: asyncio.Task[None] | None = None
 
 
@@ -225,8 +229,10 @@ class Workers:
             began = time.monotonic()
             try:
                 running, is_ready = await self._start(number)
-            except OSError as error:  # no memory, process, descriptor or room on the disk is left, perhaps for a moment
-                failure = f"worker {number} cannot be started ({error.strerror or error})"
+            # No memory, process, descriptor or room on the disk is left, perhaps for a moment, or no thread in which
+            # asyncio waits for the process (RuntimeError), which ends then, because its dialogue has.
+            except (OSError, RuntimeError) as error:
+                failure = f"worker {number} cannot be started ({getattr(error, 'strerror', None) or error})"
                 if not self._first[number].done():
                     self._first[number].set_exception(WorkerError(failure))
                     return
@@ -327,7 +333,7 @@ class Workers:
 
     async def _converse(self, running: _Running) -> None:
         def hear(what: str, message: JsonObject) -> None:
-            running.heard_at = time.monotonic()
+            running.heard_at, running.spoke = time.monotonic(), True
             if what == "ready":
                 capacity = message["capacity"]
                 if message["measured"] is True:
@@ -342,19 +348,33 @@ class Workers:
 
     async def _watch(self) -> None:
         """Kill workers that hang, and bury those that could not be buried before."""
+        is_well = True
         while True:
             before = time.monotonic()
             await asyncio.sleep(ALIVE_EVERY_S)
-            now = time.monotonic()
-            self._bury()
-            await self._join_past()
-            for number, running in self._running.items():
-                if now - before > 2 * ALIVE_EVERY_S:  # this process was stopped itself
-                    running.heard_at = now
-                elif running.ready.done() and now - running.heard_at > SILENT_LIMIT_S:
-                    log.error("worker killed, because it does not answer", worker=number)
-                    with suppress(ProcessLookupError):
-                        running.process.kill()
+            self._kill_silent(before)
+            try:
+                self._bury()
+                await self._join_past()
+            except Exception as error:  # such as no thread that is left: nothing is lost, and the next turn may go well
+                if is_well:
+                    reason = str(error) or type(error).__name__
+                    log.error("what workers said that have ended cannot be joined", reason=reason)
+                is_well = False
+            else:
+                is_well = True
+
+    def _kill_silent(self, before: float) -> None:
+        """Kill the workers that have said nothing for too long. `before`: when this process looked last."""
+        now = time.monotonic()
+        for number, running in self._running.items():
+            limit_s = SILENT_LIMIT_S if running.spoke else FIRST_WORD_LIMIT_S
+            if now - before > 2 * ALIVE_EVERY_S:  # this process was stopped itself
+                running.heard_at = now
+            elif now - running.heard_at > limit_s:
+                log.error("worker killed, because it does not answer", worker=number)
+                with suppress(ProcessLookupError):
+                    running.process.kill()
 
     def _kill_all(self) -> None:
         for running in self._running.values():
