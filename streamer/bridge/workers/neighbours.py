@@ -29,6 +29,8 @@ _LENGTH: Final = struct.Struct(">I")
 LARGEST_QUESTION: Final = 256 * 1024
 _LARGEST_PIECE: Final = 16 * 1024 * 1024
 _BACKLOG: Final = 128
+# How long nobody is heard after no descriptor was left for a connection. It would be refused again at once, for ever.
+ACCEPT_PAUSE_S: Final = 1.0
 
 
 class NeighbourAway(Exception):
@@ -84,7 +86,7 @@ class Neighbours:
         listener.setblocking(False)
         listener.bind(str(path))
         listener.listen(_BACKLOG)
-        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+        self._hear(listener)
 
     async def close(self) -> None:
         """Listen no more, and end the answers that are under way."""
@@ -105,7 +107,10 @@ class Neighbours:
         The caller must close the pieces.
         """
         loop = asyncio.get_running_loop()
-        client = socket.socket(socket.AF_UNIX)
+        try:
+            client = socket.socket(socket.AF_UNIX)
+        except OSError:  # no descriptor is left
+            raise NeighbourAway(number, gone=False) from None
         client.setblocking(False)
         try:
             await asyncio.wait_for(loop.sock_connect(client, str(self._path(number))), ANSWER_LIMIT_S)
@@ -148,13 +153,24 @@ class Neighbours:
     def _path(self, number: int) -> Path:
         return self._folder / f"{number}.sock"
 
+    def _hear(self, listener: socket.socket) -> None:
+        if listener is self._listener:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
     def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
+        loop = asyncio.get_running_loop()
+        try:
             client, _ = listener.accept()
-            client.setblocking(False)
-            task = asyncio.get_running_loop().create_task(self._serve(client))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError:  # no descriptor is left
+            loop.remove_reader(listener)
+            loop.call_later(ACCEPT_PAUSE_S, self._hear, listener)
+            return
+        client.setblocking(False)
+        task = loop.create_task(self._serve(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, client: socket.socket) -> None:
         reply: Reply | None = None

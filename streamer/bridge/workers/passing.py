@@ -42,10 +42,13 @@ async def pass_on(
         return ErrorCode.NOT_READY  # it has sent more already; the client tries again
     ours: socket.socket | None = None
     try:
-        if websocket.enciphered:
-            ours, gift = socket.socketpair()
-        else:
-            gift = websocket.duplicate()
+        try:
+            if websocket.enciphered:
+                ours, gift = socket.socketpair()
+            else:
+                gift = websocket.duplicate()
+        except OSError:  # no descriptor is left
+            return ErrorCode.NOT_READY
         with gift:
             request = websocket.request
             question = {

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from streamer.base.codes import ErrorCode
 from streamer.base.json_types import JsonObject
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.websocket import WebSocket
 from streamer.bridge.telemetry.logs import Failures
 from streamer.bridge.workers import neighbours as neighbours_module
 from streamer.bridge.workers.neighbours import NeighbourAway, Neighbours, Reply, whole
-from streamer.bridge.workers.passing import Between
+from streamer.bridge.workers.passing import Between, pass_on
+from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import eventually
 
 
@@ -170,6 +173,56 @@ async def test_workers_that_are_away(worker: Worker, asking: Neighbours, monkeyp
     with pytest.raises(NeighbourAway) as away:
         await asking.ask_briefly(2, "wait", {})
     assert not away.value.gone
+
+
+async def test_no_descriptor_is_left(worker: Worker, asking: Neighbours) -> None:
+    """Who cannot ask takes the other worker for one that does not answer, and asks again when there is room."""
+    with no_descriptors():
+        with pytest.raises(NeighbourAway) as away:
+            await asking.ask_briefly(2, "echo", {})
+        assert not away.value.gone
+    assert (await asking.ask_briefly(2, "echo", {})).head["heard"] == {}
+
+
+@pytest.mark.parametrize("enciphered", [False, True])
+async def test_a_connection_that_cannot_be_passed_on(
+    asking: Neighbours, enciphered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a descriptor for it, its client is told to try again, and the connection stays."""
+    theirs, accepted = socket.socketpair()
+    websocket = WebSocket(Request("GET", "/v1/stream"), None, 1024, lambda _: None, lambda _: None)
+    monkeypatch.setattr(WebSocket, "enciphered", enciphered)
+    with theirs:
+        await asyncio.get_running_loop().create_connection(lambda: websocket, sock=accepted)
+        with no_descriptors():
+            assert await pass_on(asking, 2, websocket, {}) is ErrorCode.NOT_READY
+        assert not websocket.lost
+        websocket.abort()
+        await websocket.wait_until_lost()
+
+
+async def test_a_worker_without_descriptors(
+    worker: Worker, asking: Neighbours, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not try all the time to take a connection, and answers when there is room."""
+    tried = 0
+    accept = socket.socket.accept
+
+    def count(listener: socket.socket) -> object:
+        nonlocal tried
+        tried += 1
+        return accept(listener)
+
+    monkeypatch.setattr(neighbours_module, "ACCEPT_PAUSE_S", 0.2)
+    monkeypatch.setattr(socket.socket, "accept", count)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "2.sock"))
+        with no_descriptors():
+            await eventually(lambda: tried > 1)
+            began = time.monotonic()
+            await eventually(lambda: tried > 3)
+            assert time.monotonic() - began > 0.2
+        assert (await asking.ask_briefly(2, "echo", {})).head["heard"] == {}
 
 
 def open_descriptors() -> int:
