@@ -57,13 +57,11 @@ def pieces(audio: Audio | bytes, size: int = 6400) -> list[bytes]:
 class Client:
     """One connection."""
 
-    def __init__(self, port: int | None, credentials: Any = None, host: str = "127.0.0.1", bdp_probe: int = 1) -> None:
-        """`bdp_probe`: with 0, the client takes no more than 64 KiB that its program has not read."""
-        options = (
-            ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.http2.bdp_probe", bdp_probe),
-        )
+    def __init__(self, port: int | None, credentials: Any = None, host: str = "127.0.0.1", ahead: int = 0) -> None:
+        """`ahead`: how many bytes the client takes at most that its program has not read. 0: what gRPC chooses."""
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+        if ahead:
+            options += [("grpc.http2.lookahead_bytes", ahead), ("grpc.http2.bdp_probe", 0)]
         address = f"{host}:{port}"
         if credentials is None:
             self.channel = grpc.insecure_channel(address, options)
