@@ -46,7 +46,7 @@ INNER_ROOMS: dict[str, tuple[str, ...]] = {
     "streamer.bridge.telemetry": ("streamer.bridge.session",),
     "streamer.bridge.triton": (),
     "streamer.commands.accuracy": (),
-    "streamer.commands.capacity": (),
+    "streamer.commands.capacity": ("streamer.commands.traffic",),
     "streamer.commands.settings": (),
     "streamer.commands.terminal": (),
     "streamer.commands.traffic": ("streamer.commands.accuracy",),

@@ -28,7 +28,6 @@ from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.instance_count import InstanceCount
 from streamer.bridge.upstreams.model_loader import MemoryBound, ModelLoader
-from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.supervision import OwnTriton, Tritons
 from streamer.bridge.workers.others import Others
 from streamer.bridge.workers.worker import Worker
@@ -50,7 +49,7 @@ class Service:
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
-        sessions: int | Callable[[UpstreamPool], Awaitable[int | None]] | None = None,
+        sessions: int | Callable[[Models], Awaitable[int | None]] | None = None,
         limits: Limits | None = None,
         grace: float = 0.0,
         policy: PortPolicy | None = None,
@@ -159,7 +158,7 @@ class Service:
         self.metrics.readers_ready.set_function(lambda: self.models.readers_ready)
         # This callback ends sessions before their links. The one above is for a start that fails half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
-        sessions = await self._sessions(self.models.default) if callable(self._sessions) else self._sessions
+        sessions = await self._sessions(self.models) if callable(self._sessions) else self._sessions
         if self._on_demand is not None:
             loader = ModelLoader(self.models, self._on_demand, self.metrics)
             self._exit.push_async_callback(loader.close)

@@ -111,6 +111,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure, and print the report. Return the exit status."""
     try:
+        import rapidfuzz  # noqa: F401  counts wrong words, at the end of the first session
+
         from streamer.audio.recordings import AudioError
         from streamer.commands.traffic.conversations import Refused
         from streamer.commands.traffic.ramp import Measurement

@@ -247,7 +247,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             if instances < number:
                 reason = "the memory has no room for more"
         largest(parts, memory, instances, workers)
-        carried = _session_limit(model, parts, here, instances, reader, measure=not options.no_measure)
+        carried = _session_limit(model, parts, here, instances, reader, workers, measure=not options.no_measure)
         result = plan(parts, memory, instances, carried, workers)
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
@@ -292,18 +292,26 @@ def _memory(gigabytes: float | None, measurement: ModelMemory) -> tuple[Memory, 
 
 
 def _session_limit(
-    model: _Model, parts: Sequence[Part], here: Memory, instances: int, reader: ChosenReader | None, *, measure: bool
+    model: _Model,
+    parts: Sequence[Part],
+    here: Memory,
+    instances: int,
+    reader: ChosenReader | None,
+    workers: int,
+    *,
+    measure: bool,
 ) -> int | None:
     """Return how many sessions the processors carry, as `serve --sessions auto` measures and remembers it."""
     try:
         slots = min(SLOTS, largest(parts, here, instances).slots)
     except TooSmall:
         return None
-    conditions = circumstances(model.folder, instances, slots, parts_of(model.folder, model.repository), reader=reader)
+    own_parts = parts_of(model.folder, model.repository)
+    conditions = circumstances(model.folder, instances, slots, own_parts, reader=reader, workers=workers)
     sessions = Capacities().get(conditions)
     if sessions is not None or not measure:
         return sessions
-    return _measure_sessions(model, instances, slots, reader, Finding(conditions))
+    return _measure_sessions(model, instances, slots, reader, Finding(conditions, workers))
 
 
 def _measure_sessions(
@@ -333,7 +341,7 @@ def _measure_sessions(
         models = Models(Tritons([server]), {DEFAULT_MODEL: model.name})
         try:
             await models.open()
-            results.append(await finding(models.default))
+            results.append(await finding(models))
         except LinkError as error:
             raise TritonError(f"the sessions cannot be measured: {error}") from error
         finally:

@@ -185,10 +185,10 @@ def _serve(
             default = models[DEFAULT_MODEL]
             if triton is not None:
                 own = default.folder or folder / default.model
-                conditions = circumstances(own, instances, slots, parts_of(own, folder), reader=reader)
+                conditions = circumstances(own, instances, slots, parts_of(own, folder), reader=reader, workers=workers)
             else:
                 conditions = None
-            sessions = Finding(conditions)
+            sessions = Finding(conditions, workers)
         else:
             sessions = settings.sessions
 

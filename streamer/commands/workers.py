@@ -31,7 +31,8 @@ from streamer.bridge.telemetry.traces import TracesError, Tracing
 from streamer.bridge.triton import TritonError, server_folder
 from streamer.bridge.triton.link import LinkError
 from streamer.bridge.triton.server import TritonServer
-from streamer.bridge.upstreams.pool import RollError, UpstreamPool
+from streamer.bridge.upstreams.admission import Models
+from streamer.bridge.upstreams.pool import RollError
 from streamer.bridge.workers.dialogue import Answer, Dialogue
 from streamer.bridge.workers.neighbours import Neighbours
 from streamer.bridge.workers.share import Share, SharedRecord
@@ -286,13 +287,13 @@ class _Worker:
             telling.cancel()
         return 0
 
-    async def _find(self, pool: UpstreamPool) -> int | None:
+    async def _find(self, models: Models) -> int | None:
         """Measure how many sessions there may be, unless the first worker has done so."""
         assert isinstance(self._task.sessions, Finding)
         if self._task.place.measured:
             self._capacity = self._task.place.capacity
         else:
-            self._capacity, self._measured = await self._task.sessions(pool), True
+            self._capacity, self._measured = await self._task.sessions(models), True
         return self._capacity
 
     async def _roll(self, service: Service, question: JsonObject, on_start: Callable[[], None]) -> int:

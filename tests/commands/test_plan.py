@@ -165,6 +165,7 @@ def test_what_was_measured_before(planned: Planned) -> None:
 def test_the_sessions_are_measured(planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a remembered result, the sessions are measured with the real Triton, and remembered."""
     monkeypatch.setattr("streamer.commands.plan.SLOTS", 2)  # a single session, so the measurement is short
+    monkeypatch.setattr("streamer.commands.capacity.live_sessions.LEVEL_S", 1.0)
     repository = exact_repository(tmp_path / "exact")
     found = planned("--instances", "1", "--repository", str(repository))
     assert found["carried"] == found["recommended"]["sessions"] == 1

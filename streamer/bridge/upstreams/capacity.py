@@ -1,13 +1,10 @@
-"""Measures how many sessions the recogniser can serve in real time, by giving it more and more of them.
+"""Guesses how many sessions the recogniser can serve in real time, by giving it more and more of them.
 
 Each sequence sends its next step as soon as the last one is answered. The time in which one step of every sequence is
 computed, divided by the duration of a step, is the part of the machine that this number of live sessions needs. Live
 steps come at different moments, but batches grow as soon as the machine has no time left.
 
 Any session may ask for second passes. So their time is measured as well, with segments that end with and without one.
-
-Both give a first guess. Then so many sessions speak at the pace of speech, all with second passes, and more or fewer of
-them, until it is known how many get their answers in time.
 """
 
 from __future__ import annotations
@@ -31,20 +28,9 @@ STEP: Final = int(STEP_S * BYTES_PER_S)
 SHARE: Final = 0.5
 # The same with the second passes of all sessions, for which no step waits. The rest of the time is for other work.
 WHOLE_SHARE: Final = 0.85
-# Sessions are in time if 95 of 100 steps, and 95 of 100 ends of segments, are answered within these seconds.
-STEP_LIMIT_S: Final = STEP_S + 0.1
-END_LIMIT_S: Final = 0.5
-IN_TIME: Final = 0.95
-# Each number of paced sessions is so many times the one before it. So the largest one in time is up to this much below
-# what the machine carries: that is for what the bridge does for a session, and for clients beside it.
-RATIO: Final = 1.15
-PACED_S: Final = 8.0  # how long each number speaks
-SETTLE_S: Final = 2.0  # the part of it that is not measured
-MOST_PACED: Final = 5  # so many numbers are tried at most
 # The number of segments that end together, if there are as many sessions: enough for several instances.
 SEGMENTS: Final = 8
 SEGMENT_S: Final = 6.0  # at most: much shorter than the longest segment, so that the model does not end one itself
-STEPS: Final = round(SEGMENT_S / STEP_S)  # of a segment
 # Each number of sessions is tested for at least LEVEL_S, and until each session had FEWEST_ROUNDS steps. After LIMIT_S
 # no other number is tested.
 LEVEL_S: Final = 0.8
@@ -151,122 +137,6 @@ async def second_pass_s(pool: UpstreamPool, audio: bytes, segments: int) -> floa
     await end_s(False)  # not measured, because other sequences may still be ending
     without_s, with_s = await end_s(False), await end_s(True)
     return max(0.0, with_s - without_s) * STEP / len(audio)
-
-
-@dataclass(frozen=True)
-class PacedLevel:
-    """So many sessions at the pace of speech, all with second passes: within which time most answers came."""
-
-    sessions: int
-    step_s: float  # the answers to steps
-    end_s: float  # the answers to ends of segments
-
-    @property
-    def in_time(self) -> bool:
-        """Whether so many sessions get their answers in time."""
-        return self.step_s <= STEP_LIMIT_S and self.end_s <= END_LIMIT_S
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """The result of the measurement."""
-
-    sessions: int
-    paced: Sequence[PacedLevel]  # in the order in which they were tried
-    limited: bool = False  # whether the number of slots was the limit, not the machine
-
-    @property
-    def reason(self) -> str:
-        """The sentence that says why there are so many."""
-        best = max(self.paced, key=lambda each: (each.in_time, each.sessions if each.in_time else -each.sessions))
-        times = f"steps within {best.step_s:.2f} s and ends of segments within {best.end_s:.2f} s"
-        bounds = f"{STEP_LIMIT_S:.2f} and {END_LIMIT_S:.2f} s would be in time"
-        return f"{best.sessions} at the pace of speech, all with second passes, got 95 % of {times} ({bounds})"
-
-
-class PacedTest:
-    """Sessions that speak at the pace of speech, each a step later than the one before, and end their segments in turn.
-
-    A step is sent when it was spoken and the last one was answered.
-    """
-
-    def __init__(self, pool: UpstreamPool, audio: bytes) -> None:
-        self._pool = pool
-        self._audio = audio
-
-    async def level(self, sessions: int) -> PacedLevel:
-        """Let this number of sessions speak. Raise LinkError if one fails."""
-        options = {"second_pass": True, READER: True, "endpoint": "off"}
-        reservations = _reserve(self._pool, options, sessions)
-        steps, ends = list[float](), list[float]()
-        try:
-            await asyncio.gather(*(reservation.begin({}) for reservation in reservations))
-            began = time.monotonic()
-            speaking = (
-                self._speak(number, reservation, began + STEP_S * number / len(reservations), steps, ends)
-                for number, reservation in enumerate(reservations)
-            )
-            await asyncio.gather(*speaking)
-        finally:
-            for reservation in reservations:
-                reservation.release()
-        return PacedLevel(len(reservations), _quantile(steps), _quantile(ends))
-
-    async def _speak(
-        self, number: int, reservation: Reservation, begin: float, steps: list[float], ends: list[float]
-    ) -> None:
-        places, all_steps, sent = len(self._audio) // STEP, round(PACED_S / STEP_S), 0
-        end = STEPS - number % STEPS  # of its first segment
-        while sent < all_steps:
-            await asyncio.sleep(max(0.0, begin + (sent + 1) * STEP_S - time.monotonic()))
-            # All steps that were spoken meanwhile are one request, as in the bridge.
-            spoken = min(all_steps, end, int((time.monotonic() - begin) / STEP_S))
-            request = range(sent, max(spoken, sent + 1))
-            offsets = [(7 * number + step) % places * STEP for step in request]
-            await reservation.send(b"".join(self._audio[offset : offset + STEP] for offset in offsets))
-            now, sent = time.monotonic(), request.stop
-            steps += [now - begin - (step + 1) * STEP_S for step in request if (step + 1) * STEP_S >= SETTLE_S]
-            if sent == end:
-                await reservation.send(flush=True)
-                if sent * STEP_S >= SETTLE_S:
-                    ends.append(time.monotonic() - begin - sent * STEP_S)
-                end += STEPS
-
-
-def _quantile(times: list[float]) -> float:
-    """Return the time within which most answers came; 0 if there were none."""
-    ordered = sorted(times)
-    return ordered[min(len(ordered) - 1, int(IN_TIME * len(ordered)))] if ordered else 0.0
-
-
-async def search(test: PacedTest, guess: int, most: int) -> list[PacedLevel]:
-    """Try numbers of sessions around a guess, until one is in time and the next is not. LinkError if one fails."""
-    sessions, levels = min(guess, most), list[PacedLevel]()
-    while len(levels) < MOST_PACED:
-        level = await test.level(sessions)
-        levels.append(level)
-        if level.in_time != levels[0].in_time:
-            break
-        following = max(sessions + 1, round(sessions * RATIO)) if level.in_time else round(sessions / RATIO)
-        following = max(1, min(most, following if level.in_time else min(sessions - 1, following)))
-        if following == sessions:
-            break
-        sessions = following
-    return levels
-
-
-async def measure(pool: UpstreamPool, audio: bytes) -> Capacity:
-    """Measure in half a minute how many sessions are possible. Raise LinkError if one fails.
-
-    There must be no other sessions.
-    """
-    most = pool.free
-    levels = await search(PacedTest(pool, audio), await guess(pool, audio), most)
-    best = max((level.sessions for level in levels if level.in_time), default=None)
-    if best is None:  # not even the fewest that were tried
-        best = round(min(level.sessions for level in levels) / RATIO)
-    # Even a machine that is too slow for one live session gets one.
-    return Capacity(max(1, best), levels, limited=best == most)
 
 
 async def guess(pool: UpstreamPool, audio: bytes) -> int:

@@ -26,7 +26,7 @@ from streamer.base.text import counted
 from streamer.bridge.telemetry import logs
 
 if TYPE_CHECKING:
-    from streamer.bridge.upstreams.pool import UpstreamPool
+    from streamer.bridge.upstreams.admission import Models
     from streamer.commands.capacity.reader_choice import ChosenReader
 
 # Speech: silence would be computed faster. In some of its sentences a reader and the recogniser hear other words, which
@@ -90,26 +90,30 @@ class Capacities:
 class Finding:
     """Determines the number of sessions for a service, when its recognisers are ready and nobody uses them."""
 
-    def __init__(self, circumstances: Mapping[str, object] | None, capacities: Capacities | None = None) -> None:
-        """Without circumstances, as for Tritons on other machines, nothing is remembered."""
+    def __init__(
+        self, circumstances: Mapping[str, object] | None, workers: int = 1, capacities: Capacities | None = None
+    ) -> None:
+        """Without circumstances, as for Tritons on other machines, nothing is remembered. `workers`: of the bridge."""
         self._circumstances = circumstances
+        self._workers = workers
         self._capacities = capacities or Capacities()
 
-    async def __call__(self, pool: UpstreamPool) -> int | None:
+    async def __call__(self, models: Models) -> int | None:
         """Return the number of sessions, or None for as many as there are slots, if measuring fails."""
         from streamer.audio.audio_file import read_audio
         from streamer.audio.recordings import AudioError
+        from streamer.bridge.server import PortError
         from streamer.bridge.triton.link import LinkError
-        from streamer.bridge.upstreams.capacity import measure
+        from streamer.commands.capacity.live_sessions import NotMeasured, measure_live
 
         where, known = self._capacities.path, self._circumstances
         if known is not None and (sessions := self._capacities.get(known)) is not None:
             logs.say(f"{counted(sessions, 'session')} at a time, as measured before (see {where})")
             return sessions
-        logs.say("measuring how many sessions this machine can serve; this takes about half a minute")
+        logs.say("measuring how many sessions this machine can serve; this takes a minute or two")
         try:
-            found = await measure(pool, read_audio(shipped(SPEECH)).tobytes())
-        except (LinkError, AudioError, OSError) as error:
+            found = await measure_live(models, read_audio(shipped(SPEECH)), self._workers)
+        except (LinkError, PortError, NotMeasured, AudioError, OSError) as error:
             logs.say(f"the measurement failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None
         more = "; more slots (--slots) may allow more" if found.limited else ""
@@ -131,12 +135,13 @@ def circumstances(
     parts: Sequence[Path] = (),
     *,
     reader: ChosenReader | None = None,
+    workers: int = 1,
     root: Path = ROOT,
 ) -> JsonObject:
     """Everything on which the capacity of this machine for the model in this folder depends.
 
     `parts`: the folders of the steps of an ensemble, and those with their weights. `reader`: the one beside the
-    model, which computes on the same processors. `root`: where /proc and /sys are.
+    model, which computes on the same processors. `workers`: of the bridge. `root`: where /proc and /sys are.
     """
     return {
         "version": f"{__version__} {_digest([PACKAGE], '*.py')}",  # in a clone, the code changes and the number stays
@@ -144,6 +149,7 @@ def circumstances(
         "model": f"{folder.name} {_digest([folder, *parts])}",
         "instances": instances,
         "slots": slots,
+        "workers": workers,
         "reader": None if reader is None else reader.name,
         "machine": {
             "name": platform.node(),

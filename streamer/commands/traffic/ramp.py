@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from streamer.client import KEY_VARIABLE
 from streamer.commands.accuracy.manifest import normalise
-from streamer.commands.accuracy.word_errors import count_errors
 from streamer.commands.traffic.clients import END_LIMIT_S, Order, Plan
 from streamer.commands.traffic.metrics import BatchCounts, batch_counts, batches_between
 from streamer.commands.traffic.processes import BRIDGE, Processes, Use, graphics, most_graphics, work_between
@@ -62,10 +62,11 @@ class Setup:
 
     plan: Plan
     texts: Sequence[str | None]  # the text of each recording; None without one
-    levels: Sequence[int]
+    levels: Iterable[int]
     seconds: float
     clients: int
     until_knee: bool = False  # end when the levels do not hold any more
+    key: str | None = None  # for the service; None: the one in the environment
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,8 @@ class _Ramp:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start the clients, and end them."""
+        key = self._setup.key
+        environment = None if key is None else {**os.environ, KEY_VARIABLE: key}
         try:
             for _ in range(self._setup.clients):
                 process = await asyncio.create_subprocess_exec(
@@ -191,6 +194,7 @@ class _Ramp:
                     "streamer.commands.traffic.clients",
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
+                    env=environment,
                     limit=1 << 24,  # the longest line, which grows with the sessions
                     start_new_session=True,  # Ctrl-C in a terminal must reach only this process
                 )
@@ -348,6 +352,8 @@ def count_words(reference: Sequence[str], heard: Sequence[str], left_out: float)
 
     Nobody knows how many words that were. So it is the number near this part with which there are the fewest errors.
     """
+    from streamer.commands.accuracy.word_errors import count_errors  # which `streamer serve` does without
+
     if not left_out:
         return WordCount(1, len(reference), count_errors(reference, heard).word_errors)
     likely, most = round(left_out * len(reference)), len(reference)

@@ -106,6 +106,12 @@ def test_another_reader_is_another_circumstance(tmp_path: Path) -> None:
     assert all(known.count(each) == 1 for each in known)
 
 
+def test_other_workers_are_another_circumstance(tmp_path: Path) -> None:
+    """Several processes of the bridge carry more sessions than one."""
+    folder = tmp_path / MODEL
+    assert circumstances(folder, None, 256, workers=2) != circumstances(folder, None, 256)
+
+
 def test_another_quota_is_another_circumstance(tmp_path: Path) -> None:
     """A container that may use more or less processor time carries another number of sessions."""
     (tmp_path / "proc/self").mkdir(parents=True)
@@ -157,7 +163,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
 async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:
     """The second start uses the number of the first, and the service admits no more sessions."""
     capacities.put({"model": "a"}, 1)
-    async with Service(triton.grpc_address, port=0, sessions=Finding({"model": "a"}, capacities)) as service:
+    async with Service(triton.grpc_address, port=0, sessions=Finding({"model": "a"}, capacities=capacities)) as service:
         assert b"streamer_sessions_limit 1.0" in service.metrics.exposition()
         assert text(await recognise(service.url, SPOKEN[:200_000]))
 
@@ -167,7 +173,7 @@ async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monk
 
     monkeypatch.setattr("streamer.commands.capacity.session_limit.SPEECH", "no speech")
     async with opened(triton.grpc_address) as models:
-        assert await Finding(None)(models.default) is None
+        assert await Finding(None)(models) is None
 
 
 def test_speech() -> None:
@@ -175,15 +181,24 @@ def test_speech() -> None:
     assert shipped(SPEECH).stat().st_size > 10_000
 
 
-def test_auto(tmp_path: Path, triton: TritonServer) -> None:
+def test_auto(tmp_path: Path) -> None:
     """`--sessions auto` measures, prints the result, and uses it as the limit."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    with serving("--triton", triton.grpc_address, "--sessions", "auto", environment=environment) as served:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    repository = exact_repository(tmp_path / "exact")
+    # One slot besides the probe's, so that there is one number to measure.
+    with (
+        TritonServer(repository, models=[MODEL], slots=2, instances=1) as triton,
+        serving("--triton", triton.grpc_address, "--sessions", "auto", environment=environment) as served,
+    ):
         [said] = [line for line in served.lines if re.search(r" sessions? at a time", line)]
-        assert served.state["sessions_limit"] == int(said.split()[1])
+        assert served.state["sessions_limit"] == int(said.split()[1]) == 1
+        # Nobody asked for the sessions of the measurement, so nobody reads of them.
+        assert not [line for line in served.lines if " session=" in line]
         assert served.end() == 0
     # Changes of a Triton elsewhere cannot be noticed, so nothing is remembered.
-    assert list(tmp_path.iterdir()) == []
+    assert list(cache.iterdir()) == []
 
 
 def test_a_number(triton: TritonServer) -> None:
