@@ -6,9 +6,8 @@ from functools import cache
 
 import torch
 
-from streamer.engine.networks.mark_network import MarkNetwork
-from streamer.engine.text.mark_graph import NetworkShape
-from streamer.engine.text.punctuation_model import PunctuationModel
+from streamer.engine.text.punctuation_model import NetworkShape, PunctuationModel
+from workshop.punctuation.fitting import MarkNetwork
 
 SHAPE = NetworkShape(embedding=16, width=16, views=((-3, -1, 0, 1), (-4, 0, 2)))
 

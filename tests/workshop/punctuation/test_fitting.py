@@ -9,8 +9,8 @@ import torch
 
 from streamer.engine.language.language_model import RESERVED, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.text.mark_graph import NetworkShape
 from streamer.engine.text.marks import Case, HeardWord, Mark
+from streamer.engine.text.punctuation_model import NetworkShape
 from workshop.punctuation.fitting import (
     ALIKE,
     END,
