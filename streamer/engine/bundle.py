@@ -117,8 +117,7 @@ def load_acoustic_model(
 
     if device == CPU:
         torch.set_num_threads(1)  # instances share the cores, so more threads would only wait for other instances
-    from streamer.engine.networks.acoustic_network import AcousticNetwork
-    from streamer.engine.networks.precision import PRECISIONS, quick_precision
+    from streamer.engine.networks.acoustic_network import PRECISIONS, AcousticNetwork, quick_precision
     from streamer.engine.networks.step_graphs import GraphedNetwork
 
     network = AcousticNetwork if device == CPU else GraphedNetwork

@@ -35,6 +35,8 @@ from streamer.engine.networks.host_arrays import HostFeatures, host_array, netwo
 from streamer.engine.networks.log_mel import LogMelNetwork
 from streamer.engine.waiting import Work
 
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
 
 class AcousticNetwork(nn.Module):
     """A SpeechModel that computes the log-probabilities of every head from samples."""
@@ -233,3 +235,9 @@ def _fill(network: nn.Module, path: Path, failure: str) -> None:
         network.load_state_dict({name: torch.from_numpy(array) for name, array in read_weights(path).items()})
     except RuntimeError as error:
         raise BundleError(f"{failure}: {error}") from error
+
+
+def quick_precision(device: torch.device | str) -> str:
+    """Return the number format in which torch is fastest: bfloat16 on processors that support it, else float32."""
+    capabilities = torch.cpu.get_capabilities() if torch.device(device).type == "cpu" else {}
+    return "bfloat16" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "float32"
