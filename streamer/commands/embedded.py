@@ -16,7 +16,7 @@ from streamer.base.timing import Timing
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository, is_public
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
+from streamer.models.readers import ChosenReader, choose_reader
 from streamer.models.whisper_folder import holds_whisper
 
 

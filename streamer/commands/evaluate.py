@@ -28,11 +28,11 @@ from streamer.commands.arguments import (
     model_folder,
     number,
 )
-from streamer.commands.capacity.reader_choice import AUTO, choose_reader
 from streamer.commands.recognition import add_recognition_arguments, options_with_second_pass
 from streamer.commands.service import EMBEDDED, choose_service, chosen_service
 from streamer.commands.terminal.status_lines import StatusLines, is_terminal
 from streamer.models.library import LibraryError
+from streamer.models.readers import AUTO, choose_reader
 
 if TYPE_CHECKING:
     from streamer.commands.accuracy.comparison import Setting

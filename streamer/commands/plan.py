@@ -35,14 +35,13 @@ from streamer.commands.capacity.plan import (
     plan,
     with_workers,
 )
-from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, USUAL_SLOTS, Capacities, Finding, circumstances
 from streamer.commands.settings.kinds import FilePath, Number, Whole
 from streamer.commands.settings.served_models import ModelList, ServedModel, first_folder_error
 from streamer.models.library import LibraryError, ModelLibrary
 from streamer.models.model_folder import read_any_folder
 from streamer.models.needs import KEPT_FREE
-from streamer.models.readers import whisper_models
+from streamer.models.readers import AUTO, ChosenReader, choose_reader, whisper_models
 from streamer.models.whisper_folder import holds_whisper
 
 if TYPE_CHECKING:

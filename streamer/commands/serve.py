@@ -20,7 +20,6 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.repository import asr_repository, is_public, parts_of
 from streamer.commands.arguments import USAGE
-from streamer.commands.capacity.reader_choice import AUTO, ChosenReader, choose_reader
 from streamer.commands.settings.configuration import CONFIG_VARIABLE, Configuration, as_toml, configure
 from streamer.commands.settings.kinds import ListOf, Setting, SettingsError, Switch
 from streamer.commands.settings.port_policy import PortPolicyError, is_local, port_policy, session_limits, triton_dial
@@ -35,6 +34,7 @@ from streamer.commands.settings.served_models import (
 )
 from streamer.models.library import LibraryError, ModelLibrary
 from streamer.models.model_folder import read_any_folder
+from streamer.models.readers import AUTO, ChosenReader, choose_reader
 from streamer.models.speaker_networks import find_speaker_networks
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The readers: public models that read whole segments. Which are known, and where their files are on this machine."""
+"""The readers: public models that read whole segments. Which are known, which are here, and which to choose."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from streamer.base.limits import OFF
+from streamer.base.machine import processor_time
 from streamer.base.text import did_you_mean_one_of
 from streamer.models import library
 from streamer.models.library import LibraryError, ModelLibrary, PublishedFile, sha256_of
 from streamer.models.whisper_folder import ENGLISH, UnknownWhisper, holds_whisper, whisper_lacks, whisper_languages
 
 LICENCE_FILE: Final = "LICENSE"
+AUTO: Final = "auto"
+# From this many processors on, a service of many sessions chooses a reader by itself. A second of speech takes a
+# fiftieth of a processor with the small one, and twice as much with the large one (docs/explanation/reader.md).
+PROCESSORS: Final = {"moonshine-base": 4.0, "moonshine-tiny": 0.0}
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,29 @@ def readers_here(readers: ModelLibrary | None = None) -> dict[str, Path]:
     readers = readers or reader_library()
     found = ((name, _find(reader, readers)) for name, reader in known_readers().items())
     return {name: folder for name, folder in found if folder is not None}
+
+
+class ChosenReader(NamedTuple):
+    """A reader on this machine, and the folder with its files."""
+
+    name: str
+    folder: Path
+
+
+def choose_reader(wanted: str = AUTO, *, alone: bool = False) -> ChosenReader | None:
+    """Return this reader; with `auto` the best one that fits this machine, or None. None for `off`.
+
+    `alone`: for a single user, whom any machine carries. LibraryError for a name that is not known. None for a reader
+    that is not on this machine.
+    """
+    if wanted == OFF:
+        return None
+    if wanted != AUTO:
+        folder = find_reader(wanted)
+        return None if folder is None else ChosenReader(wanted, folder)
+    here, processors = readers_here(), processor_time()
+    fitting = (ChosenReader(*each) for each in here.items() if alone or processors >= PROCESSORS.get(each[0], 0.0))
+    return next(fitting, None)
 
 
 def reader_library() -> ModelLibrary:

@@ -10,8 +10,8 @@ from streamer.base.limits import READER
 from streamer.base.timing import Timing
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository
-from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.commands.embedded import Embedded
+from streamer.models.readers import ChosenReader
 from tests.engine.reader.scripted_whisper import write_whisper
 
 

@@ -21,10 +21,10 @@ from streamer.bridge.triton.repository import asr_repository, link_model, model_
 from streamer.bridge.triton.server import TritonServer
 from streamer.commands.capacity.memory import ModelMemory, model_memory, reader_part, server_parts, speakers_cost
 from streamer.commands.capacity.plan import Part
-from streamer.commands.capacity.reader_choice import choose_reader
 from streamer.commands.capacity.session_limit import SLOTS, Capacities, circumstances
 from streamer.commands.cli import run
 from streamer.commands.settings.configuration import configure
+from streamer.models.readers import choose_reader
 from streamer.testing.exact_service import exact_repository
 from tests.engine.reader.scripted_whisper import write_whisper
 from workshop.graphs.exact_icefall import make_ctc_folder

@@ -27,8 +27,8 @@ from streamer.base.machine import command, descendants
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.bridge.triton.server import TritonServer
 from streamer.bridge.triton.server_process import Endpoint
-from streamer.commands.capacity.reader_choice import AUTO
 from streamer.commands.traffic.processes import memory_mb, program
+from streamer.models.readers import AUTO
 from streamer.testing.faulty_proxy import FaultyProxy
 from workshop.soak.session_plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
 from workshop.watched_process import wait_ready

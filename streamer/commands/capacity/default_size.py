@@ -28,8 +28,8 @@ from streamer.commands.capacity.plan import (
     largest,
     with_workers,
 )
-from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.models.needs import PUBLIC_BYTES, SERVICE_BYTES, STREAM_BYTES
+from streamer.models.readers import ChosenReader
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

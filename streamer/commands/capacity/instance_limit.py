@@ -19,8 +19,8 @@ from streamer.bridge.triton import TritonError
 from streamer.bridge.triton.repository import config_of, instance_kind, version_folder
 from streamer.commands.capacity.memory import MeasuringError, model_memory, server_parts, speakers_cost
 from streamer.commands.capacity.plan import GIGABYTE, Memory, Part, Scope, Size
-from streamer.commands.capacity.reader_choice import ChosenReader, choose_reader
 from streamer.commands.capacity.session_limit import Capacities, circumstances
+from streamer.models.readers import ChosenReader, choose_reader
 from streamer.models.speaker_networks import find_speaker_networks
 
 

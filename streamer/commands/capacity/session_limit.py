@@ -27,7 +27,7 @@ from streamer.bridge.telemetry import logs
 
 if TYPE_CHECKING:
     from streamer.bridge.upstreams.admission import Models
-    from streamer.commands.capacity.reader_choice import ChosenReader
+    from streamer.models.readers import ChosenReader
 
 # Speech: silence would be computed faster. In some of its sentences a reader and the recogniser hear other words, which
 # costs more than a sentence in which they agree.

@@ -13,7 +13,7 @@ from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.capacity.default_size import MOST_INSTANCES, DefaultSize, choose_size, most_instances
 from streamer.commands.capacity.memory import MeasuringError
 from streamer.commands.capacity.plan import BRIDGE, Memory, Part, Scope, Size, with_workers
-from streamer.commands.capacity.reader_choice import ChosenReader
+from streamer.models.readers import ChosenReader
 from streamer.testing.exact_service import add_exact_model, exact_repository
 from tests.bridge.service_client import SPOKEN, recognise, text
 from tests.serve_process import serving

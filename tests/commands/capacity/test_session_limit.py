@@ -17,9 +17,9 @@ from streamer.base.package import shipped
 from streamer.bridge.service import Service
 from streamer.bridge.triton.repository import asr_repository, parts_of
 from streamer.bridge.triton.server import TritonServer
-from streamer.commands.capacity.reader_choice import ChosenReader
 from streamer.commands.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.commands.cli import run
+from streamer.models.readers import ChosenReader
 from streamer.testing.exact_service import exact_repository
 from tests.bridge.service_client import SPOKEN, recognise, text
 from tests.bridge.upstreams.opened_models import opened
