@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
 from functools import partial
+from http.client import HTTPException
 from typing import Final
+from urllib.error import HTTPError
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import Request, urlopen
 
 from streamer.audio.decoder import Int16Samples
 from streamer.audio.microphone import InputDevice, MicrophoneError, Recorder
+from streamer.base.web_address import reason_of
 from streamer.client import KEY_VARIABLE, Session, SessionError, connect
 from streamer.client.sending import describe_audio, send_all
 from streamer.commands.arguments import error_text
@@ -21,7 +27,6 @@ from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.commands.keyboard import DesktopError
 from streamer.commands.mic_control import ControlError
 from streamer.commands.service import ReadyService
-from streamer.commands.sharing import SharingError, captions_address
 from streamer.commands.terminal.live_transcript import NAME, LiveTranscript
 from streamer.commands.terminal.transcript_files import OutputError
 
@@ -269,3 +274,38 @@ def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
         loop.remove_reader(descriptor)
         with suppress(termios.error):  # the terminal has been closed
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
+# The link with which others read a session along.
+
+_CAPTIONS: Final = "/v1/captions"
+_ANSWER_S: Final = 10.0
+
+
+class SharingError(Exception):
+    """The session cannot be shared. The message is a sentence for the user."""
+
+
+def captions_address(url: str, token: str, key: str) -> str:
+    """Return the address of the page that shows the session with this token. `url`: that of the websocket."""
+    parts = urlsplit(url)
+    site = ("https" if parts.scheme == "wss" else "http", parts.netloc)
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    request = Request(urlunsplit((*site, _CAPTIONS, "", "")), json.dumps({"token": token}).encode(), headers)
+    try:
+        with urlopen(request, timeout=_ANSWER_S) as answer:
+            page = str(json.load(answer)["page"])
+    except HTTPError as error:
+        raise SharingError(f"there are no captions: {_message(error)}") from error
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        raise SharingError(f"there are no captions: {reason_of(error, _ANSWER_S)}.") from error
+    return urlunsplit((*site, "", "", "")) + page
+
+
+def _message(error: HTTPError) -> str:
+    """Return the sentence of the service, or else what HTTP says."""
+    try:
+        with error:
+            return str(json.load(error)["error"]["message"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return f"{reason_of(error)}."
