@@ -16,7 +16,7 @@ from workshop.acoustic import units
 from workshop.data.alignment import heard_path, read_targets
 from workshop.data.corpus import Utterance, write_corpus
 from workshop.language.pronunciation import Phones
-from workshop.phones.alignment import RESTING, PronunciationGraph, align, best_paths
+from workshop.phones.alignment import RESTING, START, PronunciationGraph, align, best_paths
 
 SPOKEN = "airplane.mp3"
 
@@ -96,3 +96,23 @@ def test_a_text_that_is_too_long_has_no_path() -> None:
     found = best_paths(torch.zeros(2, 3, len(units.PHONE_UNITS)), [3, 3], graphs)
     assert found[0] is None
     assert found[1] is not None
+
+
+# A graph has every way to say a text, and no other.
+
+
+def said(graph: PronunciationGraph, node: int) -> list[list[str]]:
+    """Return all ways to the node, as names of units."""
+    if node == START:
+        return [[]]
+    own = units.PHONE_UNITS[graph.labels[node]]
+    return [[*way, own] for before in graph.before[node] for way in said(graph, before)]
+
+
+def test_each_pronunciation_is_a_branch() -> None:
+    """There is a boundary after every word, also after one without known pronunciations."""
+    graph = PronunciationGraph.of([[("AH",), ("EY",)], [()], [("K", "AE")]])
+    ways = [" ".join(way) for way in said(graph, len(graph) - 1)]
+    assert ways == ["AH | | K AE |", "EY | | K AE |"]
+    places = [(place.word, place.variant, place.phone) for place in graph.places if place]
+    assert places == [(0, 0, 0), (0, 1, 0), (2, 0, 0), (2, 0, 1)]
