@@ -61,6 +61,9 @@ MOST_CONNECTIONS: Final = 256
 MOST_UNREAD: Final = 8
 _IDLE_MS: Final = 300_000  # of a connection without a call
 _ALIVE_EVERY_MS: Final = 60_000  # whether the client of a silent connection is still there
+# Clients ask as well, up to once in a second, also without a call. A connection that asks more often than this for a
+# while is cut: four times, if nothing is sent to it between.
+_ASKED_EVERY_MS: Final = 500
 _HEALTH_EVERY_S: Final = 1.0
 _WITHOUT_HEALTH: Final = "gRPC has neither health nor reflection: pip install 'streamer-asr[grpc]' adds both"
 _FAULT: Final = "The service failed; its operator can find the reason in its log."
@@ -104,6 +107,8 @@ class GrpcPort:
             ("grpc.server_handshake_timeout_ms", round(self._policy.handshake_s * 1000)),
             ("grpc.max_connection_idle_ms", _IDLE_MS),
             ("grpc.keepalive_time_ms", _ALIVE_EVERY_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", _ASKED_EVERY_MS),
         )
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MOST_CALLS)
         for service, methods in SERVICES.items():

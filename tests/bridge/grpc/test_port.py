@@ -7,9 +7,11 @@ import json
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from types import ModuleType
@@ -514,6 +516,55 @@ async def test_another_call_of_a_client_that_does_not_read(
         assert text_of(finals(await asyncio.to_thread(list, going_on))) == "hello"
         await eventually(lambda: grpc.ChannelConnectivity.READY in states[:-1])
         call.cancel()
+
+
+class Asking:
+    """A client of HTTP/2 that has no call, and asks whether the service is there."""
+
+    _PREFACE, _SETTINGS, _PING, _GO_AWAY = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 4, 6, 7
+    _ACKNOWLEDGED = 1
+
+    def __init__(self, port: int | None) -> None:
+        assert port is not None
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self._file = self._socket.makefile("rb")
+        self._socket.sendall(self._PREFACE + self._frame(self._SETTINGS, b""))
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def ask(self) -> str:
+        """Ask, and return the last word of the service if it has said it, and otherwise nothing."""
+        self._socket.sendall(self._frame(self._PING, bytes(8)))
+        while True:
+            head = self._file.read(9)
+            content = self._file.read(int.from_bytes(head[:3], "big"))
+            if head[3] == self._GO_AWAY:
+                return content[8:].decode()
+            if head[3] == self._PING and head[4] & self._ACKNOWLEDGED:
+                return ""
+
+    def _frame(self, kind: int, content: bytes) -> bytes:
+        return len(content).to_bytes(3, "big") + bytes([kind]) + bytes(5) + content
+
+
+def test_a_client_that_asks_whether_the_service_is_there(exact: ExactService) -> None:
+    """It is answered as often as clients are set to ask at most, without a call, too."""
+    with Asking(exact.grpc_port) as asking:
+        for _ in range(6):
+            assert asking.ask() == ""
+            time.sleep(0.6)  # the shortest time that grpcio takes is 1 s
+
+
+def test_a_client_that_asks_all_the_time(exact: ExactService, client: Client) -> None:
+    """It is cut soon, and others are served."""
+    with Asking(exact.grpc_port) as asking:
+        assert "too_many_pings" in [asking.ask() for _ in range(5)]
+    assert text_of(finals(client.stream(RIVA, TALK))) == "hello world goodbye"
 
 
 async def test_the_shutdown(exact_triton: TritonServer) -> None:
