@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,7 @@ from streamer.engine.reader.reading import ReadingOptions
 from streamer.engine.search.search import NO_WORDS, Hypothesis, LikelyWords, Search
 from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import OpenStreams, SlotLease
-from streamer.engine.stream import StepHandling, Stream
+from streamer.engine.stream import Handling, StepHandling, Stream
 from streamer.engine.stream_events import StreamAnswer, StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
@@ -320,13 +320,16 @@ class Recogniser:
             for group in due.values():
                 group.sort(key=lambda entry: entry[1].lease.slot)  # neighbouring slots are read without a copy
                 try:
-                    self._compute([stream for _, stream, _ in group], [step for _, _, step in group])
+                    failures = self._compute([stream for _, stream, _ in group], [step for _, _, step in group])
                 except Exception as error:
                     # The state of the buffers is not known now, so none of these streams can go on.
-                    for index, _, _ in group:
+                    failures = {stream.number: error for _, stream, _ in group}
+                for index, stream, _ in group:
+                    if stream.number in failures:
                         del running[index]
-                        self.close(chunks[index].stream)
-                        yield index, StreamError(FailureCode.FAILED, f"the model could not compute this step: {error}")
+                        self.close(stream.number)
+                        why = f"the model could not compute this step: {failures[stream.number]}"
+                        yield index, StreamError(FailureCode.FAILED, why)
 
     def _hear(self, running: Mapping[int, Stream]) -> list[tuple[int, StreamError]]:
         """Detect speech in the pieces of these streams that end before their next steps. Return the failures."""
@@ -359,14 +362,18 @@ class Recogniser:
         try:
             # Each is computed alone, so that the bits of its result do not depend on the other streams.
             results = [(stream, self._acoustics.glance(stream.lease.slot, part)) for stream, part in glances.values()]
-            self._handling.run(
+            failures = self._failures(
                 (stream, stream.read_glance(probabilities, self._search_of(stream)))
                 for stream, probabilities in results
             )
         except Exception as error:
-            failure = StreamError(FailureCode.FAILED, f"the model could not detect the end of a turn: {error}")
-            return [(index, failure) for index in glances]
-        return []
+            failures = {stream.number: error for stream, _ in glances.values()}
+        why = "the model could not detect the end of a turn"
+        return [
+            (index, StreamError(FailureCode.FAILED, f"{why}: {failures[stream.number]}"))
+            for index, (stream, _) in glances.items()
+            if stream.number in failures
+        ]
 
     def _take(self, chunk: Chunk, running: dict[int, Stream]) -> Stream:
         stream = self._streams.use(chunk.stream)
@@ -451,7 +458,8 @@ class Recogniser:
         self._acoustics.begin([slot], options.language)
         self._start_afresh([slot])
 
-    def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> None:
+    def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> dict[int, Exception]:
+        """Compute the next step of these streams. Return the failures of single streams, by their numbers."""
         self.steps += len(steps)
         began = time.perf_counter()
         slots = [stream.lease.slot for stream in streams]
@@ -459,14 +467,20 @@ class Recogniser:
         for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):
             if stream.reader_pass is not None:
                 stream.keep(phones)
-        self._handling.run(
+        failures = self._failures(
             (stream, stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)))
             for stream, hypothesis in self._searched(streams, emissions)
         )
         share_s = (time.perf_counter() - began) / len(streams)
-        self._growing.go_on(streams, self._streams, waiting=self._waiting.count(Wait.SECOND_PASS) > 0)
+        well = [stream for stream in streams if stream.number not in failures]
+        self._growing.go_on(well, self._streams, waiting=self._waiting.count(Wait.SECOND_PASS) > 0)
         for stream in streams:
             self.shares.charge(stream.options.caller, share_s)
+        return failures
+
+    def _failures(self, handlings: Iterable[tuple[Stream, Handling[bool]]]) -> dict[int, Exception]:
+        """Let these streams handle a step. Return the exceptions of those that failed, by their numbers."""
+        return {stream.number: error for stream, error in self._handling.run(handlings)}
 
     def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
         """Yield the hypothesis of each of these streams, from the search of the stream."""
@@ -521,17 +535,22 @@ class Recogniser:
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[AnswerOrRest]:
         """Yield the answers for streams that have no whole step left. Streams with a flush are concluded together."""
         valid = {index: stream for index, stream in finished.items() if self._streams.holds(stream)}
-        self._handling.run(
+        failures = self._failures(
             (stream, stream.conclude(self._search_of(stream)))
             for stream in valid.values()
             if stream.flushing and stream.supply.again is None
         )
+        for number in failures:
+            self.close(number)
         waiting = {index for index in valid if self.waits_for(chunks[index].stream)}
         for index in valid.keys() - waiting:
             if chunks[index].end:
                 self.close(chunks[index].stream)
         for index, stream in finished.items():
-            if index in waiting:
+            if stream.number in failures:
+                why = f"the end of the audio could not be computed: {failures[stream.number]}"
+                yield index, StreamError(FailureCode.FAILED, why)
+            elif index in waiting:
                 yield index, chunks[index].left
             elif index in valid:
                 yield index, stream.take_events(ended=chunks[index].end)

@@ -563,40 +563,54 @@ class StepHandling:
         """`start_afresh` is called with the slots of streams whose handling returns True."""
         self._waiting, self._punctuation, self._start_afresh = waiting, punctuation, start_afresh
 
-    def run(self, handlings: Iterable[tuple[Handler, Handling[bool]]]) -> None:
+    def run(self, handlings: Iterable[tuple[Handler, Handling[bool]]]) -> list[tuple[Handler, Exception]]:
         """Let these streams handle a step. A stream that requests a second pass goes on after it, or after its limit.
 
-        The punctuation model is called once for all other streams.
+        The punctuation model is called once for all other streams. Return the streams whose handling failed, each with
+        its exception: they cannot go on, and all others do.
         """
-        self._go_on([(stream, handling, None) for stream, handling in handlings])
+        return self._go_on([(stream, handling, None) for stream, handling in handlings])
 
-    def _go_on(self, answered: Iterable[tuple[Handler, Handling[bool], Any]]) -> None:
-        """Go on with these answers to the requests of the streams."""
+    def _go_on(self, answered: Iterable[tuple[Handler, Handling[bool], Any]]) -> list[tuple[Handler, Exception]]:
+        """Go on with these answers to the requests of the streams. Return those that failed."""
         with_windows: list[tuple[Handler, Handling[bool], Sequence[Window]]] = []
         ended_slots: list[int] = []
+        failed: list[tuple[Handler, Exception]] = []
         for stream, handling, answer in answered:
             try:
                 request = handling.send(answer)
             except StopIteration as end:
                 ended_slots += [stream.lease.slot] if end.value else []
                 continue
+            except Exception as error:
+                failed.append((stream, error))
+                continue
             if isinstance(request, Reread):
                 work, estimate_s = self._second_pass(stream, handling, request), _REREAD * request.seconds
-                without = partial(self._go_on, [(stream, handling, None)])
+                without = partial(self._go_on_alone, stream, handling, None)
                 caller = stream.options.caller
                 self._waiting.add(stream.number, Wait.SECOND_PASS, work, caller, estimate_s, without, request.ahead_s)
             else:
                 with_windows.append((stream, handling, request))
         self._start_afresh(ended_slots)
         if with_windows and self._punctuation is not None:
-            marks = iter(self._punctuation.read([window for _, _, windows in with_windows for window in windows]))
-            self._go_on(
+            try:
+                marks = iter(self._punctuation.read([window for _, _, windows in with_windows for window in windows]))
+            except Exception as error:
+                return failed + [(stream, error) for stream, _, _ in with_windows]
+            failed += self._go_on(
                 [(stream, handling, [next(marks) for _ in request]) for stream, handling, request in with_windows]
             )
+        return failed
+
+    def _go_on_alone(self, stream: Handler, handling: Handling[bool], answer: object) -> None:
+        """Go on with this answer to the request of one stream. Raise its exception if it fails."""
+        for _, error in self._go_on([(stream, handling, answer)]):
+            raise error
 
     def _second_pass(self, stream: Handler, handling: Handling[bool], request: Reread) -> OutsideWork[None]:
         try:
             result = yield from request.work
-            self._go_on([(stream, handling, result)])
+            self._go_on_alone(stream, handling, result)
         except Exception as error:
             raise StreamError(FailureCode.FAILED, f"a segment could not be read again: {error}") from error

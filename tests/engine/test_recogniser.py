@@ -12,12 +12,12 @@ import pytest
 from streamer.base.events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.search.search import Hotword, Hypothesis, Search
+from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords, Search
 from streamer.engine.segment_audio import SegmentAudio
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.waiting import SLICE_S, WaitingWork
 from streamer.testing.exact_model import ExactModel
-from streamer.testing.exact_speech import FRAME, UNITS, say
+from streamer.testing.exact_speech import FRAME, UNITS, say, silence
 from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, pieces, talk, text
 
 
@@ -374,6 +374,44 @@ def test_a_model_that_breaks_closes_only_its_batch() -> None:
     assert isinstance(answers[0], StreamError)
     assert "out of memory" in str(answers[0])
     assert text(answers[1]) == "fine"  # type: ignore[arg-type]
+    assert recogniser.live == 0
+
+
+class FragileSearch(GreedySearch):
+    """A search that cannot end a segment in its first slot."""
+
+    def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
+        if slot == 0:
+            raise RuntimeError("no memory")
+        return super().alternatives(slot, number)
+
+
+def test_a_stream_that_cannot_end_fails_alone() -> None:
+    """Its client gets the error, and its slot is free; the other streams of the batch go on with their words."""
+    recogniser = Recogniser(ExactModel(), {"lexicon": FragileSearch(UNITS, 4)}, slots=4)
+    for number in (1, 2, 3):
+        recogniser.open(number, StreamOptions(alternatives=1))
+    batch = [Chunk(1, say("lost"), end=True), Chunk(2, say("fine"), end=True), Chunk(3, say("also "))]
+    answers = dict(recogniser.step(batch))
+    assert isinstance(answers[0], StreamError)
+    assert str(answers[0]) == "failed: the end of the audio could not be computed: no memory"
+    assert text(answers[1]) == "fine"  # type: ignore[arg-type]
+    assert not isinstance(answers[2], StreamError)
+    assert recogniser.live == 1
+    assert text([*answers[2], *one(recogniser, Chunk(3, say("fine"), end=True))]) == "also fine"
+
+
+@pytest.mark.parametrize("second_pass", [False, True])
+def test_a_stream_that_cannot_end_a_segment_fails_alone(second_pass: bool) -> None:
+    """If a segment cannot be ended within the audio, the other streams of its step go on."""
+    recogniser = Recogniser(ExactModel(), {"lexicon": FragileSearch(UNITS, 4)}, slots=4)
+    for number in (1, 2):
+        recogniser.open(number, StreamOptions(second_pass=second_pass, alternatives=1))
+    audio = np.concatenate([say("one"), silence(3000), say("two")])
+    answers = dict(recogniser.step([Chunk(1, audio), Chunk(2, audio, end=True)]))
+    assert isinstance(answers[0], StreamError)
+    assert str(answers[0]) == "failed: the model could not compute this step: no memory"
+    assert text(answers[1]) == "one two"  # type: ignore[arg-type]
     assert recogniser.live == 0
 
 
