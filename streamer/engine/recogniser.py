@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +18,7 @@ from streamer.base.limits import LANGUAGE, SETTLE_MS
 from streamer.base.names import is_english
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, model_acoustics
 from streamer.engine.acoustics.activity import ActivityReading
-from streamer.engine.acoustics.streaming_model import Emissions, Multilingual, StreamingModel, TwoPass
+from streamer.engine.acoustics.streaming_model import Concurrent, Emissions, Multilingual, StreamingModel, TwoPass
 from streamer.engine.endpointing import TurnRule, TurnWatch
 from streamer.engine.reader.growing import Growing, GrowingSegment
 from streamer.engine.reader.reader_pass import ReaderPass
@@ -102,7 +104,9 @@ class Recogniser:
         """
         self.model = model
         self._threads = Threads(threads)
-        self.steps = 0  # the number of steps of all streams that were computed
+        self._count = _Count()
+        self._meanwhile: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._computing: set[int] = set()  # the streams of which a step is computed now
         self.searches = searches
         self._second_searches = second_searches or {}
         self.reader_pass, self._reads_alone = reader_pass, reads_alone
@@ -123,6 +127,23 @@ class Recogniser:
     def threads(self) -> int:
         """How many threads compute a batch."""
         return self._threads.number
+
+    @property
+    def steps(self) -> int:
+        """How many steps of all streams this thread has computed."""
+        return self._count.steps
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several batches may be computed at a time, so that `meanwhile` has an effect."""
+        return isinstance(self.model, Concurrent) and self.model.concurrent
+
+    def meanwhile(self, others: Callable[[], AbstractContextManager[object]]) -> None:
+        """Compute within contexts that this returns. Others may use the recogniser then, but not the same streams.
+
+        Only if it is `concurrent`. Nobody may use it while a context begins or ends.
+        """
+        self._meanwhile = others
 
     @property
     def live(self) -> int:
@@ -256,6 +277,8 @@ class Recogniser:
 
     def expire(self) -> list[int]:
         """Close the streams that got no request for longer than the idle limit. Return their numbers."""
+        for stream in self._computing:
+            self.keep(stream)  # it may take long, if this process is suspended
         return self._streams.expire(self._waiting)
 
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
@@ -460,16 +483,24 @@ class Recogniser:
 
     def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> dict[int, Exception]:
         """Compute the next step of these streams. Return the failures of single streams, by their numbers."""
-        self.steps += len(steps)
+        self._count.steps += len(steps)
         began = time.perf_counter()
         slots = [stream.lease.slot for stream in streams]
-        emissions, activity = self._emissions(slots, steps, [stream.speaking for stream in streams])
+        speaking = [stream.speaking for stream in streams]
+        numbers = {stream.number for stream in streams}
+        self._computing |= numbers
+        try:
+            with self._meanwhile():
+                emissions, activity = self._emissions(slots, steps, speaking)
+                searched = list(self._searched(streams, emissions))
+        finally:
+            self._computing -= numbers
         for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):
             if stream.reader_pass is not None:
                 stream.keep(phones)
         failures = self._failures(
             (stream, stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)))
-            for stream, hypothesis in self._searched(streams, emissions)
+            for stream, hypothesis in searched
         )
         share_s = (time.perf_counter() - began) / len(streams)
         well = [stream for stream in streams if stream.number not in failures]
@@ -565,6 +596,12 @@ class Recogniser:
             self._acoustics.reset(slots)
             for search in (*self.searches.values(), *self._second_searches.values()):
                 search.reset(slots)
+
+
+class _Count(threading.local):
+    """How many steps each thread has computed."""
+
+    steps = 0
 
 
 def _stream_error(error: Exception) -> StreamError:

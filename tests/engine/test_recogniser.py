@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -426,3 +427,25 @@ def test_memory_of_a_stream_is_bounded() -> None:
     assert isinstance(supply, SegmentAudio)
     assert supply.received > 16_000 * 180
     assert supply.held <= 16_000 * 21
+
+
+def test_a_stream_that_is_computed_does_not_expire() -> None:
+    """However long a step takes, nobody drops its stream meanwhile; without a further request it is dropped later."""
+    now = 0.0
+    dropped: list[list[int]] = []
+    recogniser = make(idle_limit_s=10.0, clock=lambda: now)
+
+    @contextmanager
+    def meanwhile() -> Iterator[None]:
+        nonlocal now
+        now += 60.0
+        dropped.append(recogniser.expire())
+        yield
+
+    recogniser.meanwhile(meanwhile)
+    recogniser.open(1)
+    recogniser.open(2)
+    one(recogniser, Chunk(1, say("cab")[:5120]))
+    assert dropped == [[2]]
+    now += 60.0
+    assert recogniser.expire() == [1]

@@ -59,6 +59,16 @@ class StreamingModel(Protocol):
 
 
 @runtime_checkable
+class Concurrent(Protocol):
+    """A streaming model that may compute several batches at a time, each with other slots, and so may its searches."""
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether it may, on its device."""
+        ...
+
+
+@runtime_checkable
 class TwoPass(Protocol):
     """A streaming model that can also compute a complete segment."""
 

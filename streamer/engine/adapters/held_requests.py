@@ -128,17 +128,20 @@ class Precedence:
     @contextmanager
     def step(self) -> Iterator[None]:
         """Wait until nobody has the turn, and take it for a step."""
-        with self._changed:
-            self._steps += 1
-            try:
-                self._changed.wait_for(lambda: not self._busy)
-            finally:
-                self._steps -= 1
-            self._busy = True
+        self._begin_step()
         try:
             yield
         finally:
             self._end()
+
+    @contextmanager
+    def meanwhile(self) -> Iterator[None]:
+        """Give the turn, which the caller has, to others, and take it again afterwards for the rest of a step."""
+        self._end()
+        try:
+            yield
+        finally:
+            self._begin_step()
 
     @contextmanager
     def other(self) -> Iterator[None]:
@@ -150,6 +153,15 @@ class Precedence:
             yield
         finally:
             self._end()
+
+    def _begin_step(self) -> None:
+        with self._changed:
+            self._steps += 1
+            try:
+                self._changed.wait_for(lambda: not self._busy)
+            finally:
+                self._steps -= 1
+            self._busy = True
 
     def _end(self) -> None:
         with self._changed:

@@ -137,6 +137,11 @@ class GraphModel:
         if layout.surroundings is not None and not self._graph.alone:
             self._twice = self._differs_alone()
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether several batches may be computed at a time. On a GPU, the states of the last batch stay in place."""
+        return self._graph.placement is None
+
     def prepare_batches(self) -> None:
         """Prepare for batches of all usual sizes, in another thread, whenever no steps are computed."""
         self._graph.check_ahead()

@@ -21,7 +21,8 @@ class SlotStates(dict[str, State]):
     """Arrays for all slots by name. The axes of arrays of the graph keep their order.
 
     All states of a slot lie side by side, so that a batch finds them in few places of the memory. The graph reads and
-    writes the memory of a batch directly. So only one batch may be computed at a time.
+    writes the memory of a batch directly. Several batches may be computed at a time, each with other slots: each has
+    its own memory.
     """
 
     def __init__(self, ports: Sequence[StatePort], types: Sequence[DTypeLike], slots: int) -> None:
@@ -29,10 +30,7 @@ class SlotStates(dict[str, State]):
         self._ports = ports
         self._blocks = _blocks(ports, [np.dtype(type_) for type_ in types])
         self._records = np.zeros((slots, _size(self._blocks, 1)), np.uint8)
-        self._session: onnxruntime.InferenceSession | None = None  # for which the batches are bound
-        self._most = 0  # so many streams have room in the memory of a batch
-        self._memory: list[NDArray[np.uint8]] = []  # before and after a batch. All batches share it.
-        self._batches: dict[int, _Batch] = {}  # by the number of streams
+        self._unused: list[_Memory] = []  # the memory that no batch uses now
         self._of_blocks = [
             self._records[:, begin : begin + block.size].view(block.type).reshape(slots, *block.shape)
             for block, begin in _placed(self._blocks, 1)
@@ -47,14 +45,21 @@ class SlotStates(dict[str, State]):
         self, session: onnxruntime.InferenceSession, slots: list[int], feeds: Mapping[str, State], output: str
     ) -> State:
         """Compute these slots from these feeds and their states. Return the output, and keep the new states."""
-        batch = self._batch(session, len(slots), output)
-        for states, before in zip(self._of_blocks, batch.before, strict=True):
-            for place, slot in enumerate(slots):
-                before[:, :, place] = states[slot]
-        frames = batch.run(session, feeds)
-        for states, after in zip(self._of_blocks, batch.after, strict=True):
-            for place, slot in enumerate(slots):
-                states[slot] = after[:, :, place]
+        try:
+            memory = self._unused.pop()
+        except IndexError:  # as many batches are computed now as never before
+            memory = _Memory(self._ports, self._blocks)
+        try:
+            batch = memory.batch(session, len(slots), output)
+            for states, before in zip(self._of_blocks, batch.before, strict=True):
+                for place, slot in enumerate(slots):
+                    before[:, :, place] = states[slot]
+            frames = batch.run(session, feeds)
+            for states, after in zip(self._of_blocks, batch.after, strict=True):
+                for place, slot in enumerate(slots):
+                    states[slot] = after[:, :, place]
+        finally:
+            self._unused.append(memory)
         return frames
 
     def copies(self) -> list[State]:
@@ -65,16 +70,27 @@ class SlotStates(dict[str, State]):
         """Clear the states of the graph in these slots."""
         self._records[slots] = 0
 
-    def _batch(self, session: onnxruntime.InferenceSession, streams: int, output: str) -> _Batch:
+
+class _Memory:
+    """The memory for the states of one batch at a time, of any number of streams."""
+
+    def __init__(self, ports: Sequence[StatePort], blocks: Sequence[_Block]) -> None:
+        self._ports, self._blocks = ports, blocks
+        self._session: onnxruntime.InferenceSession | None = None  # for which the batches are bound
+        self._most = 0  # so many streams have room
+        self._sides: list[NDArray[np.uint8]] = []  # before and after a batch. All batches share it.
+        self._batches: dict[int, _Batch] = {}  # by the number of streams
+
+    def batch(self, session: onnxruntime.InferenceSession, streams: int, output: str) -> _Batch:
         """Return a batch of this many streams, bound to the session."""
         if self._session is not session or streams > self._most:
             self._session, self._batches = session, {}
         if streams > self._most:
             # What was never used takes no place.
             self._most = max(_FEWEST, 2 ** (streams - 1).bit_length())
-            self._memory = [np.zeros(_size(self._blocks, self._most), np.uint8) for _ in range(2)]
+            self._sides = [np.zeros(_size(self._blocks, self._most), np.uint8) for _ in range(2)]
         if streams not in self._batches:
-            self._batches[streams] = _Batch(session, self._ports, self._blocks, streams, output, self._memory)
+            self._batches[streams] = _Batch(session, self._ports, self._blocks, streams, output, self._sides)
         return self._batches[streams]
 
 

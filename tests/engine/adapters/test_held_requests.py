@@ -117,3 +117,31 @@ def test_a_turn_ends_with_an_error() -> None:
             pass
     with precedence.other():
         assert precedence._busy
+
+
+def test_others_have_the_turn_meanwhile() -> None:
+    """A step may give its turn to others, and goes on after theirs, also if what it does meanwhile fails."""
+    precedence, order = Precedence(), list[str]()
+    begun, release = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with precedence.other():
+            order.append("other")
+            begun.set()
+            release.wait(30)
+            order.append("end of other")
+
+    worker = threading.Thread(target=other)
+    with precedence.step():
+        try:
+            with precedence.meanwhile():
+                worker.start()
+                assert begun.wait(30)
+                release.set()
+                raise ValueError
+        except ValueError:
+            pass
+        order.append("step")
+        assert precedence._busy
+    worker.join(30)
+    assert order == ["other", "end of other", "step"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import onnx
@@ -15,6 +17,7 @@ from onnxruntime.quantization import quantize_dynamic
 
 from streamer.base.events import Final, Heard, Partial, StreamEvent
 from streamer.base.text import is_spaceless
+from streamer.engine.adapters.held_requests import Precedence
 from streamer.engine.public.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword
@@ -110,6 +113,30 @@ def test_any_company(recogniser: Recogniser, options: StreamOptions) -> None:
         for stream, events in _heard(recogniser, chunks).items():
             found[stream] += events
     assert list(found.values()) == expected
+
+
+def test_several_threads(recogniser: Recogniser, options: StreamOptions) -> None:
+    """Streams whose batches are computed at the same time have the events that each has alone."""
+    random = np.random.default_rng(5)
+    sounds = [random_sound(random, 4) for _ in range(3)]
+    expected = [_alone(recogniser, sound, 5000, options) for sound in sounds]
+    assert recogniser.concurrent
+    precedence, together = Precedence(), Barrier(3)
+    recogniser.meanwhile(precedence.meanwhile)
+
+    def heard(stream: int) -> list[StreamEvent]:
+        with precedence.step():
+            recogniser.open(stream, options)
+        together.wait(60)
+        events = []
+        for at in range(0, len(sounds[stream]) + 5000, 5000):
+            with precedence.step():
+                chunk = Chunk(stream, sounds[stream][at : at + 5000], end=at >= len(sounds[stream]))
+                events += _heard(recogniser, [chunk])[stream]
+        return events
+
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(heard, range(3))) == expected
 
 
 def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -78,3 +82,30 @@ def test_an_output_stays_as_it_was(adder: Adder) -> None:
     given = [np.full(3, number, np.float32) for number in range(3)]
     results = [states.compute(session, [1, 2, 3], {"added": numbers}, output) for numbers in given]
     assert [result.tolist() for result in results] == [[-number] * 3 for number in range(3)]
+
+
+@dataclass
+class Interrupted:
+    """A session in which something else happens before a batch is computed."""
+
+    session: onnxruntime.InferenceSession
+    meanwhile: Callable[[], None]
+
+    def io_binding(self) -> Any:
+        return self.session.io_binding()
+
+    def run_with_iobinding(self, binding: Any) -> None:
+        self.meanwhile()
+        self.session.run_with_iobinding(binding)
+
+
+def test_batches_at_the_same_time(adder: Adder) -> None:
+    """While a batch is computed, another one of its size may be, in other slots. Later batches use their memory."""
+    session, output, ports = adder
+    states = SlotStates(ports, TYPES, SLOTS)
+    slow = cast("onnxruntime.InferenceSession", Interrupted(session, lambda: add(states, adder, [3, 4], [30, 40])))
+    for _ in range(2):
+        add(states, (slow, output, ports), [1, 2], [10, 20])
+    add(states, adder, [5], [50])
+    assert states["first"][:6, 0].tolist() == [0, 20, 40, 60, 80, 50]
+    assert len(states._unused) == 2
