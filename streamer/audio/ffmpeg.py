@@ -121,7 +121,11 @@ class FfmpegAudio:
         assert self._process is not None
         read_s = self._read_frames / self.samplerate
         short = self._exact and self.seconds is not None and self.seconds - read_s > _MISSING_SECONDS
-        if self._process.wait(STALL_S) != 0 or short:
+        try:
+            status = self._process.wait(STALL_S)
+        except subprocess.TimeoutExpired:
+            raise AudioError(f"{self.name} cannot be read to its end: ffmpeg does not end.") from None
+        if status != 0 or short:
             total = f" of {self.seconds:.1f}" if self.seconds is not None else ""
             raise AudioError(f"{self.name} is damaged: only {read_s:.1f}{total} s can be read.")
 

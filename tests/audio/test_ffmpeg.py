@@ -117,6 +117,20 @@ def test_a_damaged_video_gives_what_it_has(tmp_path: Path, part: float) -> None:
     assert 0.5 * part * 24.7 * SAMPLE_RATE < sum(heard) < 1.1 * part * 24.7 * SAMPLE_RATE
 
 
+def test_a_decoder_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its samples are read, one sentence says what is wrong, and the process is ended."""
+    video = made(tmp_path / "a.m4a", "-i", str(TALK), "-c:a", "aac")
+    (tmp_path / "ffmpeg").write_text(f'#!/bin/sh\n{shutil.which("ffmpeg")} "$@"\nexec >&-\nexec sleep 600\n')
+    (tmp_path / "ffmpeg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("streamer.audio.ffmpeg.STALL_S", 1.0)
+    heard: list[int] = []
+    with AudioFile(video) as recording, pytest.raises(AudioError, match=r"a\.m4a cannot be read to its end"):
+        heard.extend(len(chunk) for chunk in recording.chunks())
+    assert sum(heard) > 20 * SAMPLE_RATE
+    assert [child.name() for child in psutil.Process().children() if child.name() == "sleep"] == []
+
+
 def test_a_file_without_audio_is_refused(tmp_path: Path) -> None:
     """A film without audio and a text file are refused for different reasons."""
     with pytest.raises(AudioError, match=r"a\.mp4 cannot be read as audio: it has no audio track"):
