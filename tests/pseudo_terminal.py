@@ -10,7 +10,8 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from fcntl import ioctl
 
 import psutil
@@ -59,25 +60,27 @@ class Terminal:
     def watch(self, until: str = "", after: int = 0) -> None:
         """Read until these characters come, after this many others, or to the end."""
         deadline = time.monotonic() + PATIENCE_S
-        while not until or until not in self.shown[after:]:
-            assert time.monotonic() < deadline, self.shown
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                try:
-                    received = os.read(self._terminal, 65536)
-                except OSError:  # Linux reports the end of a terminal like this
-                    received = b""
-                if not received:
-                    break
-                self.shown += self._decoder.decode(received)
-        assert until in self.shown[after:], self.shown
+        with self._or_killed():
+            while not until or until not in self.shown[after:]:
+                assert time.monotonic() < deadline, self.shown
+                if select.select([self._terminal], [], [], 0.1)[0]:
+                    try:
+                        received = os.read(self._terminal, 65536)
+                    except OSError:  # Linux reports the end of a terminal like this
+                        received = b""
+                    if not received:
+                        break
+                    self.shown += self._decoder.decode(received)
+            assert until in self.shown[after:], self.shown
 
     def settle(self, after: int, quiet_s: float = 0.5) -> None:
         """Read until something comes after this many characters, and then nothing for a moment."""
         deadline = time.monotonic() + PATIENCE_S
-        while select.select([self._terminal], [], [], quiet_s)[0] or len(self.shown) <= after:
-            assert time.monotonic() < deadline, self.shown
-            if select.select([self._terminal], [], [], 0)[0]:
-                self.shown += self._decoder.decode(os.read(self._terminal, 65536))
+        with self._or_killed():
+            while select.select([self._terminal], [], [], quiet_s)[0] or len(self.shown) <= after:
+                assert time.monotonic() < deadline, self.shown
+                if select.select([self._terminal], [], [], 0)[0]:
+                    self.shown += self._decoder.decode(os.read(self._terminal, 65536))
 
     def type(self, keys: str) -> None:
         """Press keys."""
@@ -91,5 +94,17 @@ class Terminal:
         """Wait for the end. Returns the exit status."""
         self.watch()
         os.close(self._terminal)
-        status: int = self.process.wait(PATIENCE_S)
+        with self._or_killed():
+            status: int = self.process.wait(PATIENCE_S)
         return status
+
+    @contextmanager
+    def _or_killed(self) -> Iterator[None]:
+        """Kill the command if what the test waits for does not come: it would run on beside all further tests."""
+        try:
+            yield
+        except BaseException:
+            with suppress(psutil.NoSuchProcess):
+                self.process.kill()
+            self.process.wait(PATIENCE_S)
+            raise

@@ -336,35 +336,47 @@ async def test_a_connection_that_is_lost(studio: Room, service: Service, sentenc
     assert_heard(" ".join(output.split()), expected)
 
 
-@pytest.fixture
-def mute() -> Iterator[str]:
-    """A service that loads a model, opens a session slowly and then sends nothing."""
-    opened: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = []
-    ready = threading.Event()
+class Mute:
+    """A service that loads a model until it is told to go on, and then opens a session and sends nothing."""
 
-    async def talk(websocket: ServerConnection) -> None:
+    def __init__(self) -> None:
+        self.address = ""
+        self.loaded = threading.Event()
+        self._listens = threading.Event()
+        self._over = asyncio.Event()
+
+    def __enter__(self) -> Mute:
+        self._thread = threading.Thread(target=asyncio.run, args=(self._run(),))
+        self._thread.start()
+        assert self._listens.wait(PATIENCE_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loaded.set()
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(PATIENCE_S)
+
+    async def _run(self) -> None:
+        async with serve(self._talk, "127.0.0.1", 0) as server:
+            self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            self._loop = asyncio.get_running_loop()
+            self._listens.set()
+            await self._over.wait()
+
+    async def _talk(self, websocket: ServerConnection) -> None:
         await websocket.recv()
         await websocket.send(json.dumps({"type": "starting", "n": 0, "model": "chinese"}))
-        await asyncio.sleep(2)
+        await asyncio.to_thread(self.loaded.wait, PATIENCE_S)
         await websocket.send(json.dumps({"type": "ready", "n": 1, "token": "t", "session": "s"}))
         async for _ in websocket:
             pass
 
-    async def run() -> None:
-        async with serve(talk, "127.0.0.1", 0) as server:
-            over = asyncio.Event()
-            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            opened.append((address, asyncio.get_running_loop(), over))
-            ready.set()
-            await over.wait()
 
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
-    thread.start()
-    assert ready.wait(60)
-    [(address, loop, over)] = opened
-    yield address
-    loop.call_soon_threadsafe(over.set)
-    thread.join(60)
+@pytest.fixture
+def mute() -> Iterator[Mute]:
+    """The service that sends nothing."""
+    with Mute() as service:
+        yield service
 
 
 SHORT_QUEUE = """
@@ -408,13 +420,14 @@ def captioned(studio: Room, url: str) -> tuple[Listening, str]:
     return listening, listening.process.stderr.readline()
 
 
-def test_a_service_that_hangs(studio: Room, mute: str) -> None:
+def test_a_service_that_hangs(studio: Room, mute: Mute) -> None:
     """Audio that the service does not take is counted and shown; a second Ctrl-C does not wait for the last words."""
-    command = [sys.executable, "-c", SHORT_QUEUE, *MIC, "--server", mute]
+    command = [sys.executable, "-c", SHORT_QUEUE, *MIC, "--server", mute.address]
     terminal = Terminal(command=command, environment=studio.environment)
     terminal.watch("… ")  # it is already listening
     terminal.watch("streamer: the model chinese is being loaded …\r\n")
     terminal.watch(" s of audio were lost because the service was too slow.\r\n")
+    mute.loaded.set()
     terminal.watch(READY)
     terminal.watch("lost ", after=len(terminal.shown))
     terminal.type("\x03")
