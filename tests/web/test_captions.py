@@ -86,6 +86,7 @@ async def test_lines_stay_where_they_are(shared_bench: Page) -> None:
             ["final", {"text": "And then we came to a bridge."}],
             ["final", {"text": "Yes.", "channel": 1}],
             ["partial", {"text": "no", "channel": 0}],
+            ["partial", {"text": "", "channel": 0}],
         ],
     )
     assert told == [
@@ -96,6 +97,7 @@ async def test_lines_stay_where_they_are(shared_bench: Page) -> None:
         ["river. And then we", "came to a bridge."],
         ["came to a bridge.", "[2] Yes."],
         ["[2] Yes.", "[1] no"],
+        ["came to a bridge.", "[2] Yes."],
     ]
 
 

@@ -382,10 +382,10 @@ export class Desk extends EventTarget {
         const {words, wave} = this.#views;
         const {message, at} = this.sheet.take(received, context, this.#broken);
         const channel = message.channel ?? 0;
-        if (message.type === "restarted") words.clearPartial();
+        if (message.type === "restarted") this.sheets.unshow();
         if (message.type === "partial") {
             words.showPartial(message, this.sheets.who(message));
-            wave.open(channel, message.start_ms, message.words?.at(-1)?.end_ms ?? message.audio_ms);
+            wave.open(channel, message.start_ms, message.text && (message.words?.at(-1)?.end_ms ?? message.audio_ms));
             this.sheets.changed();
         }
         if (message.type === "final" && at >= 0) {
@@ -402,7 +402,7 @@ export class Desk extends EventTarget {
     #finished() {
         this.#session = null;
         if (!this.#broken) this.sheet.finish();
-        this.#views.words.clearPartial();
+        this.sheets.unshow();
         this.#sound.keep();
         this.#do("nothing");
         this.#views.standing.done();
@@ -436,7 +436,7 @@ export class Desk extends EventTarget {
     async #catchUp() {
         const rest = this.sheet.unsettled;
         if (!rest.length) return this.listen();
-        this.sheet.unshow(); // it comes again
+        this.sheets.unshow(); // it comes again
         this.#makeReady(() => this.#catchUp());
         this.sheet.resume();
         const session = this.#open();

@@ -54,9 +54,17 @@ export class Sheets extends EventTarget {
         this.#keeper.hear(samples);
     }
 
+    /** Removes partials, which come again, or whose words were taken back. */
+    unshow() {
+        this.present.unshow();
+        this.#views.words.clearPartial();
+        this.#views.wave.shut();
+    }
+
     /** Makes segments of partials that will never become final. */
     settle() {
         this.#views.words.clearPartial();
+        this.#views.wave.shut();
         if (this.present.settle()) this.#showAll(0);
     }
 

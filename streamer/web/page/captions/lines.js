@@ -41,7 +41,8 @@ export class CaptionLines {
 
     /** @param {Shown} event */
     partial(event) {
-        this.#partials.set(event.channel, event);
+        if (event.text) this.#partials.set(event.channel, event);
+        else this.#partials.delete(event.channel); // its words were taken back
     }
 
     clear() {

@@ -130,6 +130,12 @@ export class Waveform extends EventTarget {
         this.#draw();
     }
 
+    /** Removes all segments whose end may still move. */
+    shut() {
+        this.#open.clear();
+        this.#draw();
+    }
+
     /** Sets how much the recogniser has recognised. */
     heard(ms) {
         this.#heardMs = Math.max(this.#heardMs, ms);

@@ -114,7 +114,7 @@ export class Sheet {
 
     /** Whether there is no text. */
     get empty() {
-        return !this.segments.length && ![...this.#partials.values()].some(({text}) => text);
+        return !this.segments.length && !this.#partials.size;
     }
 
     /** The time at which the text ends if the sound goes on; null if the sheet is whole. */
@@ -199,7 +199,7 @@ export class Sheet {
         return settled;
     }
 
-    /** Forgets the partials, because they will come again. */
+    /** Forgets the partials, because they come again, or their words were taken back. */
     unshow() {
         this.#partials.clear();
     }
@@ -236,10 +236,9 @@ export class Sheet {
         if ("audio_ms" in taken) this.#heardMs = Math.max(this.#heardMs, taken.audio_ms);
         if (this.file) this.durationMs = this.#heardMs;
         const channel = taken.channel ?? 0;
-        if (taken.type === "partial") this.#partials.set(channel, taken);
-        if (taken.type === "final") this.#partials.delete(channel);
+        if (taken.type === "partial" && taken.text) this.#partials.set(channel, taken);
+        else if (["partial", "final"].includes(taken.type)) this.#partials.delete(channel);
         if (taken.type === "restarted") {
-            this.#partials.clear();
             this.#firstSpeaker = this.speakers;
             this.#fromMs.set(channel, taken.fromMs + this.beginMs);
         }

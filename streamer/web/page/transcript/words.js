@@ -57,9 +57,13 @@ export class Words extends EventTarget {
         this.#partial.replaceChildren();
     }
 
-    /** Shows a partial of a channel. Its first `stable` characters will not change. @param {any} partial @param {string} [who] */
+    /**
+     * Shows a partial of a channel, or removes it if it has no words any more. Its first `stable` characters will not
+     * change. @param {any} partial @param {string} [who]
+     */
     showPartial(partial, who = "") {
         const {text, stable, start_ms, words, channel = 0} = partial;
+        if (!text) return this.#rowOf(channel)?.remove();
         const timed = words && joined(words.map(({word}) => word)) === text && !text.includes("\n");
         const pieces = timed ? words : piecesOf(text).map((word) => ({word}));
         const row = this.#rowOf(channel) ?? this.#openPartial(channel, who);
