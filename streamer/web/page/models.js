@@ -1,5 +1,8 @@
 // The choice of model and language, if the service has several.
 
+/** Beside a model for English, a reader reads another language only for a session that has chosen it. */
+const NOT_CHOSEN = "found out by the model, or English if it knows no other";
+
 /** The fields of the options for it. */
 export class ModelChoice {
     #model;
@@ -37,7 +40,7 @@ export class ModelChoice {
         fill(this.#model, names.map((name) => [name, name === "default" ? "the usual one" : name]), model);
         const named = languages.filter((code) => code !== "auto").map((code) => [code, nameOf(known, code)]);
         const language = languages.includes(this.#settings.get("language")) ? this.#settings.get("language") : "auto";
-        fill(this.#language, [["auto", "the model finds out"], ...named], language);
+        fill(this.#language, [["auto", NOT_CHOSEN], ...named], language);
         this.#model.closest("div").hidden = names.length < 2;
         this.#language.closest("div").hidden = named.length < 2;
         // What this service does not have any more must not be asked for.

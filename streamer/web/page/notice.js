@@ -110,7 +110,7 @@ export class Notice {
 
     /** Shows that there were no words. @param {string} file the recording, or empty @param {number} loudest 0 to 1 */
     silent(file, loudest) {
-        const why = "Only English is recognised.";
+        const why = "Perhaps the language is none that this service recognises.";
         const how = "Speak close to the microphone, and check that it is the right one.";
         if (!file) this.say("No words were recognised", `${why} ${how}`, ["options"]);
         else if (loudest < INAUDIBLE) this.say("The recording is silent", `There is no sound in ${file}.`, ["choose"]);
