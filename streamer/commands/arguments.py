@@ -271,7 +271,7 @@ def public_folder(text: str) -> Path:
     path = Path(text)
     if "/" in text or path.is_dir():
         return path
-    return ModelLibrary().find(text) or path
+    return ModelLibrary().find(text) or whisper_models().get(text) or path
 
 
 def _read_choice(text: str) -> ModelChoice:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 MODEL_FILE: Final = "model.bin"
 VOCABULARIES: Final = ("vocabulary.json", "vocabulary.txt")
@@ -15,6 +16,7 @@ ENGLISH: Final = "en"
 # What CTranslate2 writes at the start of the file: its version, and the length of the name of the kind of the model.
 _KIND: Final = b"WhisperSpec\0"
 _HEADER: Final = 6
+_VERSION: Final = 6  # of the files that CTranslate2 has written since 2.0; others are left to it
 # Models for English alone have fewer tokens, but those of all languages too.
 _FEWEST_MULTILINGUAL: Final = 51_865
 _LANGUAGE: Final = re.compile(r"<\|([a-z]{2,3})\|>")
@@ -35,11 +37,40 @@ def holds_whisper(folder: Path) -> bool:
 
 def whisper_lacks(folder: Path) -> str:
     """Say what is missing in the folder of a Whisper model. Empty if nothing is."""
+    path = folder / MODEL_FILE
     try:
         whisper_vocabulary(folder)
+        with path.open("rb") as file:
+            if not _is_whole(file, path.stat().st_size):
+                return f"{path} is not complete: copy or download it again"
     except UnknownWhisper as error:
         return str(error)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
     return ""
+
+
+def _is_whole(file: BinaryIO, size: int) -> bool:
+    """Return whether a file of CTranslate2 has all weights of which it speaks. They are not read."""
+
+    def number(form: str) -> int:
+        value: int = struct.unpack(form, file.read(struct.calcsize(form)))[0]
+        return value
+
+    try:
+        if number("<I") != _VERSION:
+            return True
+        file.seek(number("<H") + 4, 1)  # the kind of the model, and its revision
+        for _ in range(number("<I")):
+            file.seek(number("<H"), 1)  # its name
+            file.seek(4 * number("<B") + 1, 1)  # its shape and type
+            file.seek(number("<I"), 1)
+            if file.tell() > size:
+                return False
+        number("<I")  # other names for weights, at the end
+    except struct.error:
+        return False
+    return True
 
 
 def whisper_vocabulary(folder: Path) -> list[str]:

@@ -16,14 +16,16 @@ from streamer.models.whisper_folder import (
     whisper_vocabulary,
 )
 
-HEADER = b"\x06\x00\x00\x00\x0c\x00WhisperSpec\x00\x03"
+HEADER = b"\x06\x00\x00\x00\x0c\x00WhisperSpec\x00\x03\x00\x00\x00"
+WEIGHTS = b"\x01\x00\x00\x00\x02\x00w\x00\x01\x03\x00\x00\x00\x00\x0c\x00\x00\x00" + bytes(12)
+NO_OTHER_NAMES = bytes(4)
 
 
 def _folder(
     path: Path, name: str = "vocabulary.txt", tokens: tuple[str, ...] = ("a", "<|endoftext|>", "<|de|>")
 ) -> Path:
     path.mkdir(exist_ok=True)
-    (path / "model.bin").write_bytes(HEADER)
+    (path / "model.bin").write_bytes(HEADER + WEIGHTS + NO_OTHER_NAMES)
     content = json.dumps(tokens) if name.endswith(".json") else "\n".join(tokens) + "\n"
     (path / name).write_text(content, encoding="utf-8")
     return path
@@ -44,6 +46,22 @@ def test_other_folders_hold_none(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "model.bin").write_bytes(content)
     assert not holds_whisper(tmp_path)
+
+
+@pytest.mark.parametrize("left", [len(HEADER), len(HEADER) + 9, len(HEADER) + len(WEIGHTS) - 1])
+def test_weights_that_are_cut_off(tmp_path: Path, left: int) -> None:
+    """A file that ends before its last weight is not complete."""
+    folder = _folder(tmp_path)
+    model = folder / "model.bin"
+    model.write_bytes(model.read_bytes()[:left])
+    assert whisper_lacks(folder) == f"{model} is not complete: copy or download it again"
+
+
+def test_weights_in_another_form(tmp_path: Path) -> None:
+    """Files of other versions are left to what computes them."""
+    folder = _folder(tmp_path)
+    (folder / "model.bin").write_bytes(b"\x09" + HEADER[1:])
+    assert whisper_lacks(folder) == ""
 
 
 @pytest.mark.parametrize("content", ["", "a\nb\n", '{"a":1}', "\udcff"])

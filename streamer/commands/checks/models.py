@@ -35,7 +35,7 @@ from streamer.models.speaker_networks import (
     find_speaker_networks,
     read_speaker_networks,
 )
-from streamer.models.whisper_folder import whisper_lacks
+from streamer.models.whisper_folder import holds_whisper, whisper_lacks
 
 NEEDED: Final = (
     "config.pbtxt",
@@ -95,6 +95,9 @@ def model_files(repository: Path | None = None) -> Iterator[Finding]:
 
 def public_model(folder: Path) -> Iterator[Finding]:
     """Describe the public model in this folder, or report what is wrong with it."""
+    if holds_whisper(folder):
+        yield _whisper("model files", folder, WRONG, folder.resolve().name, "copy all of its files again")
+        return
     try:
         model = read_any_folder(folder)
     except ModelFolderError as error:
@@ -238,6 +241,7 @@ def _without_room(folders: dict[str, Path], default: str, room: int | None) -> I
 
 _READERS: Final = "readers"
 _SPEAKERS: Final = "speakers"
+_SOME_LANGUAGES: Final = 6
 
 
 def readers() -> Iterator[Finding]:
@@ -255,13 +259,11 @@ def readers() -> Iterator[Finding]:
         else:
             usable.append(f"{name}, {reader.size / 1e6:.0f} MB, complete; {folder}")
     for name, folder in whisper_models().items():
-        languages = reader_languages(folder)
-        if lacks_file := whisper_lacks(folder):
-            yield Finding(_READERS, WARNING, f"{name} cannot be used: {lacks_file}", f"streamer models remove {name}")
-        elif packages.missing_packages("whisper"):
-            yield Finding(_READERS, WARNING, f"{name} needs the package ctranslate2", install_command("whisper"))
+        found = _whisper(_READERS, folder, WARNING, name, f"streamer models remove {name}")
+        if found.state == FINE:
+            usable.append(found.said)
         else:
-            usable.append(f"{name}, Whisper for {len(languages)} language{'s' * (len(languages) > 1)}; {folder}")
+            yield found
     if usable:
         yield Finding(_READERS, FINE, "; ".join(usable))
     elif not here and not whisper_models():
@@ -269,6 +271,18 @@ def readers() -> Iterator[Finding]:
         get = f"streamer models get {smallest.name}"
         remedy = f"{get}, or: {install_command('reader')}" if packages.PARTS["reader"] and not packages.CLONE else get
         yield Finding(_READERS, WARNING, "none is here: ended segments are read by the second pass alone", remedy)
+
+
+def _whisper(subject: str, folder: Path, severity: str, name: str, remedy: str) -> Finding:
+    """Describe a Whisper model, or report what it lacks, which is this severe. `remedy`: if a file is missing."""
+    if reason := whisper_lacks(folder):
+        return Finding(subject, severity, f"{name} cannot be used: {reason}", remedy)
+    if packages.missing_packages("whisper"):
+        return Finding(subject, severity, f"{name} needs the package ctranslate2", install_command("whisper"))
+    codes = reader_languages(folder)
+    first = f"{', '.join(codes[:_SOME_LANGUAGES])}{' …' * (len(codes) > _SOME_LANGUAGES)}"
+    reads = "English alone" if len(codes) == 1 else f"{len(codes)} languages ({first})"
+    return Finding(subject, FINE, f"{name}, Whisper for {reads}; {folder}")
 
 
 def speakers() -> Iterator[Finding]:

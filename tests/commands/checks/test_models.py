@@ -278,7 +278,7 @@ def test_whisper_models_are_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder = reader_library().folder / "many"
     folder.parent.mkdir(parents=True)
     write_whisper(folder, ("ĠGuten",))
-    assert "many, Whisper for 5 languages" in list(readers())[-1].said
+    assert "many, Whisper for 5 languages (en, zh, de, es, ja)" in list(readers())[-1].said
     monkeypatch.setattr(packages, "installed_version", lambda name: None if name == "ctranslate2" else "1.0")
     [found] = [each for each in readers() if "many" in each.said]
     assert (found.state, found.said) == (WARNING, "many needs the package ctranslate2")
@@ -286,3 +286,31 @@ def test_whisper_models_are_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (folder / "vocabulary.json").unlink()
     [found] = [each for each in readers() if "many" in each.said]
     assert (found.state, found.remedy) == (WARNING, "streamer models remove many")
+
+
+def test_a_whisper_model_in_the_place_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its languages are told; weights that are cut off, a vocabulary that is missing, and the package are problems."""
+    folder = tmp_path / "many"
+    write_whisper(folder, ("ĠGuten",))
+    [found] = public_model(folder)
+    assert (found.state, found.remedy) == (FINE, "")
+    assert found.said.startswith("many, Whisper for 5 languages (en, zh, de, es, ja); ")
+    with monkeypatch.context() as patch:
+        patch.setattr(packages, "installed_version", lambda name: None if name == "ctranslate2" else "1.0")
+        [found] = public_model(folder)
+        assert (found.state, found.said) == (WRONG, "many needs the package ctranslate2")
+        assert "whisper" in found.remedy
+    model = folder / "model.bin"
+    whole = model.read_bytes()
+    model.write_bytes(whole[: len(whole) // 2])
+    [found] = public_model(folder)
+    assert found.state == WRONG
+    assert f"many cannot be used: {model} is not complete" in found.said
+    model.write_bytes(whole)
+    (folder / "vocabulary.json").unlink()
+    [found] = public_model(folder)
+    assert found.state == WRONG
+    assert "has no vocabulary.json or vocabulary.txt" in found.said
+    write_whisper(folder, ("ĠGood",), english_only=True)
+    [found] = public_model(folder)
+    assert "Whisper for English alone" in found.said
