@@ -177,11 +177,12 @@ class AudioFirst(Dialect):
     def rest(self) -> Iterator[Step]:
         """End the session, because the client has sent nothing for a while. The next audio begins another one.
 
-        It may begin within a sample.
+        It may begin within a sample. The last messages of the session come before the next step is taken, so nothing
+        may say meanwhile that the client has ended its audio.
         """
-        rest = self._rest
-        yield from self.end()
-        self._rest, self.ending = rest, False
+        if self.running:
+            self.running = False
+            yield STOP
 
     def undecodable(self, problem: Problem) -> Iterator[Step]:
         """End the session. A recording that its own client has cut off counts as complete."""

@@ -121,6 +121,17 @@ def test_speakers() -> None:
     assert [token["speaker"] for token in message["tokens"]] == ["1", "2"]
 
 
+def test_a_client_that_sends_nothing_any_more() -> None:
+    """The session rests after a while: the turn ends, as after any long pause, and the websocket stays open."""
+    client = client_of(**ENDS)
+    resting = iter(client.rest())
+    assert next(resting) == STOP
+    messages = told(client, replace(final("bye"), turn=None), Done(1000))
+    assert tokens(messages) == [("bye", True), ("<end>", True)]
+    assert not any("finished" in message for message in messages)
+    assert list(resting) == []
+
+
 @pytest.mark.parametrize("end", ["", b""])
 def test_the_end(end: str | bytes) -> None:
     """The last tokens come before it."""
