@@ -29,11 +29,15 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class TokenRun:
-    """The tokens of a segment with their log-probabilities, those of the end token last if it was reached."""
+    """The tokens of a segment with their log-probabilities, those of the end token last if it was reached.
+
+    `limited`: more tokens would have followed, but the network writes no more.
+    """
 
     tokens: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     complete: bool
+    limited: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Network:
         token, run = BEGIN, None
         while run is None:
             if len(tokens) == most_tokens:
-                run = TokenRun(tuple(tokens), tuple(chances), complete=False)
+                run = TokenRun(tuple(tokens), tuple(chances), complete=False, limited=True)
                 break
             last, place = np.array([[token]]), np.array([[len(tokens)]])
             seen = np.zeros((1, 1, 1, len(tokens) + 1), np.float32)

@@ -30,6 +30,9 @@ TOKENS_BESIDE: Final = 8  # more than so many a second, for short segments
 LONGEST: Final = 30 * RATE  # samples; longer segments are cut. Shorter parts have more errors, by a tenth at 10 s
 _SHORTEST: Final = RATE // 20  # samples; there is no word in less
 _EARLIEST_CUT: Final = LONGEST // 2
+# A part in which more is said than a network writes, which Whisper does up to 224 tokens, is read in two parts. Nobody
+# says so much in less than this.
+_SHORTEST_DIVIDED: Final = 8 * RATE
 _SIGNS: Final = "\u266a\u266b\u266c\u00a9"
 _FIRST_FOREIGN: Final = "\u0250"  # the first character after the letters of Latin script
 _QUIET: Final = RATE // 50  # the length of what is compared to find the quietest place
@@ -98,7 +101,8 @@ class Reader:
         """
         sound = samples.astype(np.float32) / 32_768
         spans = [span for span in parts(sound, pauses) if span[1] - span[0] >= _SHORTEST]
-        read = [self._read(sound[start:end], options) for start, end in spans]
+        placed = [each for start, end in spans for each in self._read_whole(sound, start, end, options)]
+        read = [part for _, part in placed]
         runs = [part.run for part in read]
         tokens = [token for run in runs for token in self._tokens(run)]
         chances = [chance for run in runs for chance in run.log_probabilities]
@@ -111,8 +115,24 @@ class Reader:
             width=self._network.width,
             differences=tuple(self._differences(read, tokens, words)) if complete and words else (),
             language=next((part.language for part in read), ""),
-            words=tuple(_timed_words(read, [start for start, _ in spans])) if options.times else (),
+            words=tuple(_timed_words(read, [start for start, _ in placed])) if options.times else (),
         )
+
+    def _read_whole(
+        self, sound: NDArray[np.float32], start: int, end: int, options: ReadingOptions
+    ) -> Iterator[tuple[int, SoundReading]]:
+        """Yield the readings of this part of a segment, each with its start.
+
+        If the reader has the only words, a part with more than it writes at once is divided, so that none is lost.
+        """
+        part = self._read(sound[start:end], options)
+        if not (options.times and part.run.limited and end - start >= _SHORTEST_DIVIDED):
+            yield start, part
+            return
+        third = (end - start) // 3
+        cut = start + third + _quietest(sound[start + third : end - third])
+        yield from self._read_whole(sound, start, cut, options)
+        yield from self._read_whole(sound, cut, end, options)
 
     def _read(self, sound: NDArray[np.float32], options: ReadingOptions) -> SoundReading:
         most_tokens = int(self._network.tokens_a_second * len(sound) / RATE) + TOKENS_BESIDE

@@ -75,11 +75,13 @@ class WhisperNetwork:
         if circles := _circles(tokens):
             tokens, complete = tokens[:circles], False
         text = "".join(self._pieces.texts(tokens)).encode()
-        complete = complete and len(text) <= _CIRCLES * len(zlib.compress(text))
+        limited = not complete and not circles
+        if len(text) > _CIRCLES * len(zlib.compress(text)):
+            complete = limited = False
         sound = WhisperSound(self._model, heard, start, end, len(samples), language)
         if result.no_speech_prob > _NO_SPEECH and result.scores[0] < _UNLIKELY:
             return sound.with_run(TokenRun((), (min(0.0, result.scores[0]),), complete=True))
-        return sound.with_tokens(tokens, complete=complete, pieces=self._pieces)
+        return sound.with_tokens(tokens, complete=complete, limited=limited, pieces=self._pieces)
 
     def _hear(self, samples: Floats) -> Any:
         from ctranslate2 import StorageView
@@ -132,7 +134,7 @@ class WhisperSound:
         self.run = run
         return self
 
-    def with_tokens(self, tokens: Sequence[int], *, complete: bool, pieces: Pieces) -> WhisperSound:
+    def with_tokens(self, tokens: Sequence[int], *, complete: bool, limited: bool, pieces: Pieces) -> WhisperSound:
         """Return this segment with these tokens, their probabilities and the times of their words."""
         if not tokens:
             return self.with_run(TokenRun((), (), complete=complete))
@@ -141,7 +143,7 @@ class WhisperSound:
         texts = pieces.texts(tokens)
         begins = [frame * _FRAME_MS for frame in _first_frames(found.alignments, len(tokens))]
         self.words = tuple(_words(texts, chances, begins, spaceless=self.language in _SPACELESS))
-        return self.with_run(TokenRun(tuple(tokens), chances, complete))
+        return self.with_run(TokenRun(tuple(tokens), chances, complete, limited))
 
     def compare(self, changes: Sequence[Change]) -> list[Floats]:
         """Return the log-probability of each token of these changes, after the tokens before them.

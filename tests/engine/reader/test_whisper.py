@@ -98,6 +98,22 @@ def test_a_mark_that_opens_belongs_to_the_word_after_it(tmp_path: Path) -> None:
     assert [word.text for word in reading.words] == ["Er", '"ja".']
 
 
+def test_no_word_is_lost_where_more_is_said_than_is_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a part is divided for a stream that has only these words; beside a recogniser, it is not complete."""
+    monkeypatch.setattr("streamer.engine.reader.whisper._MOST_TOKENS", 20)  # half of it for the text
+    words = [f"\u0120{letter * 3}" for letter in "abcdefghijklmno"]
+    write_whisper(tmp_path, words)
+    reader = load_reader(tmp_path)
+    whole = reader.read(_noise(10 * RATE), options=TIMED)
+    assert whole.text.split().count("aaa") > 1  # this model writes the same in each part
+    assert whole.words[0].start_ms < 3_000
+    assert 3_000 < whole.words[-1].start_ms < 10_000
+    beside = reader.read(_noise(10 * RATE))
+    assert (beside.text.split().count("aaa"), beside.complete) == (1, False)
+
+
 def test_circles_are_cut(tmp_path: Path) -> None:
     """Of what is read again and again, the beginning stays, and the reading is not complete."""
     reading = _read(tmp_path, "ĠNa", *["Ġja"] * 20)
