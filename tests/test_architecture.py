@@ -193,6 +193,7 @@ TESTS_ACROSS_MODULES = {
     "tests/test_long_session.py",
     "tests/test_release.py",
     "tests/test_repository.py",
+    "tests/asr_repo/test_public_model.py",
     "tests/asr_repo/test_waiting.py",
     "tests/asr_repo/test_stream_options.py",
     "tests/asr_repo/test_without_torch.py",

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import triton_python_backend_utils as pb_utils
 
 from streamer.base.codes import FailureCode
 from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
+from streamer.engine.adapters.batch_threads import BatchThreads
 from streamer.engine.adapters.held_requests import HeldRequests, Precedence, Turn, in_turns, whose_turn
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
@@ -79,6 +81,7 @@ class EventModel(ABC):
         self._precedence = Precedence()
         # The requests of streams that wait. The first request of a stream is its START, or has the rest of a chunk.
         self._held: HeldRequests[_PendingRequest] = HeldRequests(self._recogniser.model.sample_rate)
+        self._computing: dict[int, Any] = {}  # the requests that are neither held nor answered, by stream
         self._step_s = LONGEST_TURN_S / USUAL_TOGETHER  # the time that one step of one stream took a moment ago
         self._owed_s = 0.0  # the time that second passes must still get for the steps so far
         self._work = threading.Event()  # set if a stream waits, or if a held request is due
@@ -87,12 +90,19 @@ class EventModel(ABC):
         # The collector ignores all objects that exist now: to search them would delay all streams by 0.1 s.
         gc.freeze()
         sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
+        self._threads: BatchThreads | None = None
+        if self._recogniser.concurrent and self._instance.threads > 1:
+            self._recogniser.meanwhile(self._precedence.meanwhile)
+            self._threads = BatchThreads(self._instance.threads, self._take_turn_in_thread, self._report_failure)
         self._between_steps.start()
         LOADING.mark("rest")
         pb_utils.Logger.log_info(loading_line(self._instance.name))
 
     def execute(self, requests: list[Any]) -> None:
         """Answer every request with one message: its events or its error. If its stream waits, this comes later."""
+        if self._threads is not None:
+            self._give(requests, self._threads)
+            return
         self._metrics.in_flight(self._held.requests + len(requests))
         with self._precedence.step():
             self._metrics.begin(requests)
@@ -104,15 +114,68 @@ class EventModel(ABC):
         self._stopping.set()
         self._work.set()
         self._between_steps.join(timeout=5)
+        if self._threads is not None:
+            self._threads.stop(timeout=5)
         with self._precedence.step():
             for pending in self._held.clear():
                 self._fail(pending.request, StreamError(FailureCode.FAILED, "the model is being unloaded"))
             del self._recogniser
 
-    def _take_turn(self, arrived: Sequence[Any] = ()) -> None:
-        """Go on with second passes, or with the requests that are held or have arrived, or with both."""
+    def _give(self, requests: Sequence[Any], threads: BatchThreads) -> None:
+        """Hold these requests until a thread computes them. Wait while too many of a stream are held."""
+        waiting = deque(requests)
+        while waiting:
+            with self._precedence.step():
+                turns = threads.turns
+                while waiting and self._hold_until_computed(waiting[0]):
+                    waiting.popleft()
+            threads.wake()
+            if waiting:
+                threads.wait_for_turn(turns)
+
+    def _hold_until_computed(self, request: Any) -> bool:
+        """Hold a request, or refuse it if too many are held while its stream is prepared. False: it must wait."""
+        stream = request.correlation_id()
+        if stream not in self._held:
+            self._held.put_back(stream, _PendingRequest(request))
+            return True
+        try:
+            self._held.hold(stream, _PendingRequest(request), self.samples(request))
+        except StreamError as error:
+            if self._recogniser.waits_for(stream) is not Wait.PREPARATION:
+                return False
+            self._fail(request, error)
+        return True
+
+    def _take_turn_in_thread(self) -> bool:
+        """Compute what is due. Return whether more may be due afterwards."""
+        with self._precedence.step():
+            self._metrics.in_flight(self._held.requests + len(self._computing))
+            computed = self._take_turn()
+            self._metrics.in_flight(self._held.requests + len(self._computing))
+            return computed
+
+    def _take_turn(self, arrived: Sequence[Any] = ()) -> bool:
+        """Go on with second passes, or with the requests that are held or have arrived, or with both.
+
+        Return whether any steps were computed.
+        """
         fresh = [_PendingRequest(request) for request in arrived if not self._hold(request)]
-        due = self._chunks(self._held.due(self._recogniser.waits_for) + fresh)
+        taken = self._held.due(self._waits) + fresh
+        self._computing |= {pending.request.correlation_id(): pending.request for pending in taken}
+        if self._threads is not None:
+            self._metrics.begin([request for request, chunk in taken if chunk is None])
+        try:
+            return self._go_on(taken)
+        except Exception as error:  # an error in our code: every request without an answer still gets one
+            self._report_failure(error)
+            for request, _ in taken:
+                if self._computing.get(request.correlation_id()) is request:
+                    self._fail(request, error)
+            return False
+
+    def _go_on(self, taken: Sequence[_PendingRequest]) -> bool:
+        due = self._chunks(taken)
         shares = self._recogniser.shares
         callers = {self._recogniser.caller(chunk.stream) for _, chunk in due}
         shares.compare(callers)
@@ -122,10 +185,16 @@ class EventModel(ABC):
         if turn is Turn.SECOND_PASSES:
             for request, chunk in due:
                 self._wait(request, chunk)
-        elif due:
+            return False
+        if due:
             since = time.perf_counter()
             self._compute(due, turn_s)
             self._owed_s = min(turn_s, MOST_OWED_S, self._owed_s + time.perf_counter() - since)
+        return bool(due)
+
+    def _waits(self, stream: int) -> bool:
+        """Return whether a stream must wait: for work of its own, or because another thread computes it."""
+        return stream in self._computing or self._recogniser.waits_for(stream) is not None
 
     def _second_passes_s(self, turn: Turn, *, any_steps: bool) -> float | None:
         """Return the time that second passes have in this turn, besides a slice; None if they have none."""
@@ -163,13 +232,18 @@ class EventModel(ABC):
         )
         size = max(FEWEST_TOGETHER, int(turn_s / self._step_s))
         together, others = ordered[:size], ordered[size:]
+        for request, chunk in others:
+            self._wait(request, chunk)
+        if others and self._threads is not None:
+            self._threads.wake()
         since, steps = time.perf_counter(), recogniser.steps
         # While others wait, each has one step.
         self._compute_together(together, until=0.0 if others else since + turn_s)
-        for request, chunk in others:
-            self._wait(request, chunk)
-        if recogniser.steps > steps:
-            self._step_s = (time.perf_counter() - since) / (recogniser.steps - steps)
+        computed, took_s = recogniser.steps - steps, time.perf_counter() - since
+        # Small and large batches of several threads follow each other. A step takes longer in a small one, which says
+        # nothing of the next large one.
+        if computed and (self._threads is None or 2 * computed >= size or took_s > turn_s):
+            self._step_s = took_s / computed
         self._report()
 
     def _compute_together(self, batch: Sequence[tuple[Any, Chunk]], until: float) -> None:
@@ -193,6 +267,7 @@ class EventModel(ABC):
     def _wait(self, request: Any, chunk: Chunk) -> None:
         """Hold a request until its stream waits no longer, or until the next batch. Then this chunk is computed."""
         self._held.put_back(chunk.stream, _PendingRequest(request, chunk))
+        self._computing.pop(chunk.stream, None)
         self._recogniser.keep(chunk.stream)
         self._work.set()
 
@@ -231,20 +306,29 @@ class EventModel(ABC):
             self._work.wait(SWEEP_S)
             try:
                 with self._precedence.other():
-                    self._take_turn()
-                    pause_s, due = self._recogniser.pause_s, self._held.any_due(self._recogniser.waits_for)
-                    if not self._held:
+                    if self._threads is None:
+                        self._take_turn()
+                    else:
+                        self._work_for_waiting(0.0)
+                    pause_s, due = self._recogniser.pause_s, self._held.any_due(self._waits)
+                    # Threads take what is due. Without them, this one does.
+                    if not self._held if self._threads is None else pause_s is None:
                         self._work.clear()
                     # Streams must expire even when no request comes, and so nobody calls execute().
                     if time.monotonic() - swept_at >= SWEEP_S:
                         swept_at = time.monotonic()
                         self._recogniser.expire()
                         self._report()
+                if due and self._threads is not None:
+                    self._threads.wake()
                 if pause_s and not due:  # all work waits for something outside
                     self._stopping.wait(pause_s)
             except Exception as error:  # this thread must not end, because streams depend on it
-                pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
+                self._report_failure(error)
                 time.sleep(SWEEP_S)
+
+    def _report_failure(self, error: Exception) -> None:
+        pb_utils.Logger.log_error(f"the work for streams failed: {error!r}")
 
     def _report(self) -> None:
         recogniser = self._recogniser
@@ -306,6 +390,9 @@ class EventModel(ABC):
         self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
 
     def _send(self, request: Any, response: Any) -> None:
+        stream = request.correlation_id()
+        if self._computing.get(stream) is request:
+            del self._computing[stream]
         request.get_response_sender().send(response, flags=FINAL)
 
 

@@ -1,0 +1,99 @@
+"""Threads that take turns at batches: while one computes, the next one takes all that has become due meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+# A thread begins no batch beside another one before something has been due for this long. Otherwise two threads would
+# compute many small batches, which cost more, where one of them can compute larger ones.
+PATIENCE_S: Final = 0.01
+
+
+class BatchThreads:
+    """Some threads that call `take_turn` when there may be something due, and again as long as it returns True.
+
+    `failed` is called with an exception of `take_turn`. The thread goes on then.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        take_turn: Callable[[], bool],
+        failed: Callable[[Exception], None],
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._take_turn, self._failed, self._patience_s = take_turn, failed, patience_s
+        lock = threading.Lock()
+        self._woken, self._ended = threading.Condition(lock), threading.Condition(lock)
+        self._due_at: float | None = None  # since when something may be due that no thread has looked at
+        self._busy = 0  # threads in a turn
+        self._stopping = False
+        self._turns = 0
+        self._threads = [
+            threading.Thread(target=self._run, name=f"batches {place}", daemon=True) for place in range(number)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def turns(self) -> int:
+        """How many turns have ended."""
+        return self._turns
+
+    def wake(self) -> None:
+        """Let a thread look for what is due: at once if all have nothing to do, otherwise after some patience."""
+        with self._woken:
+            self._note_due()
+
+    def wait_for_turn(self, turns: int) -> None:
+        """Wait until more than this many turns have ended, or until the threads are stopped."""
+        with self._ended:
+            self._ended.wait_for(lambda: self._turns > turns or self._stopping)
+
+    def stop(self, timeout: float) -> None:
+        """Let the threads end after their present turns, and wait for each of them for this long at most."""
+        with self._woken:
+            self._stopping = True
+            self._woken.notify_all()
+            self._ended.notify_all()
+        for thread in self._threads:
+            thread.join(timeout)
+
+    def _run(self) -> None:
+        while self._begin():
+            again = False
+            try:
+                again = self._take_turn()
+            except Exception as error:  # this thread must not end, because streams depend on it
+                self._failed(error)
+            self._end(again)
+
+    def _begin(self) -> bool:
+        """Wait until something is due. Return False if the threads are stopped."""
+        with self._woken:
+            while not self._stopping:
+                if self._due_at is None:
+                    self._woken.wait()
+                elif self._busy and (left_s := self._due_at + self._patience_s - time.monotonic()) > 0:
+                    self._woken.wait(left_s)
+                else:
+                    self._due_at = None
+                    self._busy += 1
+                    return True
+            return False
+
+    def _end(self, again: bool) -> None:
+        with self._woken:
+            self._busy -= 1
+            self._turns += 1
+            self._ended.notify_all()
+            if again:
+                self._note_due()
+
+    def _note_due(self) -> None:
+        if self._due_at is None:
+            self._due_at = time.monotonic()
+        self._woken.notify()
