@@ -238,10 +238,15 @@ async def test_all_webhooks_together_have_a_bound(secrets: SecretFile, monkeypat
     """Many sessions hold no more than that either."""
     monkeypatch.setattr(webhooks, "MOST_IN_ALL", 3)
     hooks = hooks_at(secrets)
-    async with WebhookReceiver() as receiver:
+
+    async def hold(_: Delivery, __: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async with WebhookReceiver(hold) as receiver:
         for number in range(5):
             opened(hooks, receiver.url, f"s{number}")
         assert counted(hooks)[DROPPED] == 2
+        await eventually(lambda: len(receiver.deliveries) == 3)
         await hooks.drain(0.0)
     assert waiting(hooks) == 0
 
