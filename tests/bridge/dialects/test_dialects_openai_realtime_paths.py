@@ -24,7 +24,7 @@ from streamer.testing.exact_service import ExactService
 from streamer.testing.exact_speech import Audio
 from streamer.wire.dialects.openai_realtime import FLAT_SECRETS, PATH, SECRETS
 from tests.bridge.dialects.realtime_client import COMPLETED, DELTA, Event, RealtimeClient, realtime, slowly, spoken
-from tests.bridge.service_client import eventually
+from tests.bridge.service_client import PATIENCE_S, eventually
 from tests.bridge.uploads.uploading import post
 
 AT_16 = {"type": "audio/pcm", "rate": 16_000}
@@ -33,13 +33,23 @@ KEY = {"Authorization": f"Bearer {ALICE.secret}"}
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
     """Provide a service that recognises exactly, with keys, for two sessions at a time."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(f"{ALICE.line}\n{BOB.line}\n")
     access = AccessRules(KeyFile(keys), quotas=QuotaLimits(per_key=2), open_metrics=True)
     with ExactService(slots=3, policy=PortPolicy(access)) as exact:
         yield exact
+
+
+@pytest.fixture
+def service(running: ExactService) -> ExactService:
+    """Provide the service when it has room: sessions end just after their clients have seen the close."""
+    end = time.monotonic() + PATIENCE_S
+    while sessions(running.url) > 0 or not has_room(running.url):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return running
 
 
 def g711(audio: Audio, subtype: str) -> bytes:
@@ -52,6 +62,12 @@ def sessions(url: str) -> float:
     """Return how many sessions the service has now."""
     lines = post(url, "/metrics", method="GET")[2].decode().splitlines()
     return float(dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))["streamer_sessions"])
+
+
+def has_room(url: str) -> bool:
+    """Return whether the recogniser is ready and no session has a slot."""
+    status, _, content = post(url, "/readyz", method="GET")
+    return status == 200 and json.loads(content)["sequences"] == 0
 
 
 def closed(client: RealtimeClient) -> int | None:
