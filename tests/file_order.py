@@ -41,7 +41,7 @@ def expected_times(tests: Mapping[str, int], measured: Times) -> dict[str, float
     A file that was not measured takes as long for each of its tests as those beside it, or else in the folder above.
     """
     known: defaultdict[PurePosixPath, list[float]] = defaultdict(lambda: [0.0, 0])  # seconds and tests, by folder
-    for file in tests.keys() & measured.keys():
+    for file in sorted(tests.keys() & measured.keys()):  # in each process: a sum depends on its order
         for folder in PurePosixPath(file).parents:
             known[folder][0] += measured[file]
             known[folder][1] += tests[file]

@@ -305,6 +305,22 @@ def test_a_new_file_counts_as_those_beside_it() -> None:
     assert expected_times({"tests/test_new.py": 5}, {}) == {"tests/test_new.py": 0.0}
 
 
+def test_all_processes_expect_the_same_times() -> None:
+    """To the last bit, whatever order their sets have: otherwise the processes of a run may order the files unlike."""
+    program = (
+        "from tests.file_order import expected_times\n"
+        "measured = {f'tests/web/test_{number}.py': number * 0.1 + 0.7 for number in range(40)}\n"
+        "tests = dict.fromkeys(measured, 3) | {'tests/web/test_new.py': 7}\n"
+        "print(repr(expected_times(tests, measured)['tests/web/test_new.py']))\n"
+    )
+    found = set()
+    for seed in ("1", "2", "3", "4", "5"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", program]
+        found.add(subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1
+
+
 def test_a_flaky_test_is_named(tmp_path: Path) -> None:
     """The second try names, in its last lines, what failed first and passes alone, and nothing else."""
     (tmp_path / "test_a.py").write_text(
