@@ -211,7 +211,8 @@ def test_whisper_models_are_never_chosen_by_themselves() -> None:
     """A user has them for other languages, and names them."""
     own = reader_library().folder / "many"
     own.mkdir(parents=True)
-    (own / "model.bin").write_bytes(b"\x06\0\0\0\x0c\0WhisperSpec\0\x03")
+    nothing = bytes(8)  # neither weights nor other names for them
+    (own / "model.bin").write_bytes(b"\x06\0\0\0\x0c\0WhisperSpec\0\x03\0\0\0" + nothing)
     (own / "vocabulary.txt").write_text("a\n<|endoftext|>\n<|de|>\n")
     assert choose_reader(alone=True) is None
     assert choose_reader("many") == ChosenReader("many", own)
