@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+from tritonclient.grpc import InferenceServerClient, InferInput
+
 from streamer.base.events import ModelEvent, Other, content
+from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link
 
 STEP = 10_240  # bytes of 320 ms
@@ -22,6 +27,23 @@ async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None
         events += plain(await sequence.send(audio[position : position + size]))
         position += size
     return events + plain(await sequence.send(b"", end=True))
+
+
+def sent_at_once(address: str, chunks: list[bytes], options: dict[str, Any] | None = None) -> Events:
+    """Send all of these chunks without waiting for an answer. Returns all events."""
+    answers: list[Any] = []
+    with InferenceServerClient(address) as client:
+        client.start_stream(lambda result, error: answers.append(error or result.as_numpy("EVENTS")[0]))
+        for number, chunk in enumerate(chunks):
+            audio = InferInput("AUDIO", [1, len(chunk) // 2], "INT16")
+            audio.set_data_from_numpy(np.frombuffer(chunk, np.int16)[None])
+            given = InferInput("OPTIONS", [1, 1], "BYTES")
+            wishes = json.dumps({} if number or options is None else options)
+            given.set_data_from_numpy(np.array([[wishes.encode()]], dtype=np.object_))
+            place = {"sequence_start": not number, "sequence_end": number == len(chunks) - 1}
+            client.async_stream_infer(MODEL, [audio, given], sequence_id=7, **place)
+        client.stop_stream()
+    return [json.loads(event) for events in answers for event in events]
 
 
 def plain(events: Iterable[ModelEvent]) -> Events:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tritonclient.grpc import InferenceServerClient, InferInput
 
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link, LinkError
@@ -18,7 +15,7 @@ from streamer.bridge.triton.repository import CONFIG, VERSION, config_text, link
 from streamer.bridge.triton.server import TritonServer
 from streamer.engine.adapters.held_requests import MOST_REQUESTS
 from streamer.engine.adapters.instance import THREADS
-from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
+from tests.asr_repo.model_client import STEP, plain, recognise, said, sent_at_once, text
 from workshop.graphs.comparison import random_sound
 from workshop.graphs.exact_icefall import make_transducer_folder
 
@@ -93,22 +90,6 @@ async def test_a_recording_may_be_sent_without_waiting_for_answers(link: Link, t
     assert len(chunks) > 5 * MOST_REQUESTS
     hasty = await asyncio.to_thread(sent_at_once, triton.grpc_address, chunks)
     assert said(hasty) == said(await recognise(link, audio))
-
-
-def sent_at_once(address: str, chunks: list[bytes]) -> Events:
-    """Send all of these chunks without waiting for an answer. Returns all events."""
-    answers: list[Any] = []
-    with InferenceServerClient(address) as client:
-        client.start_stream(lambda result, error: answers.append(error or result.as_numpy("EVENTS")[0]))
-        for number, chunk in enumerate(chunks):
-            audio = InferInput("AUDIO", [1, len(chunk) // 2], "INT16")
-            audio.set_data_from_numpy(np.frombuffer(chunk, np.int16)[None])
-            given = InferInput("OPTIONS", [1, 1], "BYTES")
-            given.set_data_from_numpy(np.array([[b"{}"]], dtype=np.object_))
-            place = {"sequence_start": not number, "sequence_end": number == len(chunks) - 1}
-            client.async_stream_infer(MODEL, [audio, given], sequence_id=7, **place)
-        client.stop_stream()
-    return [json.loads(event) for events in answers for event in events]
 
 
 async def test_a_failure_answers_every_request(link: Link) -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator
 from string import ascii_lowercase
 from typing import Any
 
-import numpy as np
 import pytest
-from tritonclient.grpc import InferenceServerClient, InferInput
 
-from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link, LinkError, Sequence
 from streamer.bridge.triton.server import TritonServer
 from streamer.engine.adapters.held_requests import MOST_REQUESTS
-from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
+from tests.asr_repo.model_client import STEP, plain, recognise, said, sent_at_once, text
 from tests.samples import pcm
 
 
@@ -127,20 +123,3 @@ async def test_a_recording_may_be_sent_without_waiting_for_answers(link: Link, t
     assert len(chunks) > 8 * MOST_REQUESTS
     hasty = await asyncio.to_thread(sent_at_once, triton.grpc_address, chunks, {"second_pass": True})
     assert said(hasty) == said(await recognise(link, audio, second_pass=True))
-
-
-def sent_at_once(address: str, chunks: list[bytes], options: dict[str, Any]) -> Events:
-    """Send all of these chunks without waiting for an answer. Returns all events."""
-    answers: list[Any] = []
-    with InferenceServerClient(address) as client:
-        client.start_stream(lambda result, error: answers.append(error or result.as_numpy("EVENTS")[0]))
-        for number, chunk in enumerate(chunks):
-            audio = InferInput("AUDIO", [1, len(chunk) // 2], "INT16")
-            audio.set_data_from_numpy(np.frombuffer(chunk, np.int16)[None])
-            given = InferInput("OPTIONS", [1, 1], "BYTES")
-            text = json.dumps({} if number else options)
-            given.set_data_from_numpy(np.array([[text.encode()]], dtype=np.object_))
-            place = {"sequence_start": not number, "sequence_end": number == len(chunks) - 1}
-            client.async_stream_infer(MODEL, [audio, given], sequence_id=7, **place)
-        client.stop_stream()
-    return [json.loads(event) for events in answers for event in events]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import grpc
+import numpy as np
 
 from streamer.bridge.grpc.messages import OPERATIONS, message_class
 from streamer.bridge.grpc.messages import SERVICES as METHODS
+from streamer.testing import say, silence
 from streamer.testing.exact_speech import Audio
 from tests.bridge.service_client import PATIENCE_S
 
 RIVA: Final = "nvidia.riva.asr.RivaSpeechRecognition"
 V1: Final = "google.cloud.speech.v1.Speech"
 V2: Final = "google.cloud.speech.v2.Speech"
+SERVICES: Final = (RIVA, V1, V2)
+TALK: Final = np.concatenate([say("hello world"), silence(1500), say("goodbye")])
 _AUDIO: Final = {RIVA: "audio_content", V1: "audio_content", V2: "audio"}
 LINEAR: Final = {"encoding": 1, "sample_rate_hertz": 16_000, "language_code": "en-US"}
 LINEAR_V2: Final = {
@@ -151,3 +156,15 @@ def refusal(call: Any) -> tuple[str, str]:
     except grpc.RpcError as error:
         return error.code().name, error.details()
     return "OK", ""
+
+
+class Held:
+    """Requests of a client that goes on until it is told to end."""
+
+    def __init__(self, *requests: Any) -> None:
+        self._requests = requests
+        self.end = threading.Event()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._requests
+        assert self.end.wait(PATIENCE_S)
