@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from streamer.base.json_types import JsonObject
-from streamer.base.machine import processors
 from streamer.base.package import install_command, shipped
 from streamer.base.text import as_sentence
 from streamer.bridge.triton import TritonError
@@ -46,9 +45,6 @@ FORMATS: Final = (NATIVE, "deepgram", SHERPA)
 SPEECH: Final = "audio_samples/talk.flac"
 SECONDS: Final = 30.0
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-# A client process costs memory and a second at the start, and one carries dozens of sessions.
-MOST_CLIENTS: Final = 4
-FEWEST_CLIENTS: Final = 2
 
 EXAMPLES: Final = """\
 Each session speaks a recording as fast as a person does, then the next one. At each number of sessions, all of them
@@ -96,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clients",
         type=count,
         metavar="N",
-        help=f"how many client processes (one for each processor, from {FEWEST_CLIENTS} to {MOST_CLIENTS})",
+        help="how many client processes (about one for each processor, but few)",
     )
     add(
         "--triton-metrics",
@@ -144,7 +140,7 @@ def _measure(
     from streamer.commands.interrupt import run_until_signal
     from streamer.commands.traffic.clients import Plan
     from streamer.commands.traffic.processes import BRIDGE
-    from streamer.commands.traffic.ramp import FIRST_LEVELS, Setup, Source, measure
+    from streamer.commands.traffic.ramp import FIRST_LEVELS, Setup, Source, measure, usual_clients
     from streamer.commands.traffic.report import About
     from streamer.commands.traffic.service import own_service
 
@@ -165,7 +161,7 @@ def _measure(
             process = "server" if options.format == SHERPA else BRIDGE
             source = Source(_listener_at(where), process, triton_metrics=options.triton_metrics)
         plan = Plan(url, options.format, asked, recordings)
-        clients = options.clients or min(MOST_CLIENTS, max(FEWEST_CLIENTS, processors()))
+        clients = options.clients or usual_clients()
         levels = options.sessions or FIRST_LEVELS
         setup = Setup(plan, texts, levels, options.seconds, clients, until_knee=options.sessions is None)
         names = [each.name for each in recordings]

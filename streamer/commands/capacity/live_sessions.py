@@ -16,7 +16,6 @@ from typing import Final
 
 from streamer.audio.audio_file import Int16Samples
 from streamer.base.limits import READER
-from streamer.base.machine import processors
 from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.rules import AccessRules, PortPolicy
 from streamer.bridge.server import BridgeServer
@@ -24,7 +23,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.admission import Models
 from streamer.bridge.upstreams.capacity import guess
 from streamer.commands.traffic.clients import BYTES_PER_S, Plan, Recording, pauses
-from streamer.commands.traffic.ramp import Measurement, Setup, Source, measure
+from streamer.commands.traffic.ramp import Measurement, Setup, Source, measure, usual_clients
 from streamer.commands.traffic.results import BOUNDS, Delay, End, Level, Limit, limit_of
 
 # Each number of sessions is so many times the one before it.
@@ -33,9 +32,6 @@ MOST_LEVELS: Final = 5  # so many numbers are tried at most
 LEVEL_S: Final = 12.0  # how long each number is measured
 # A session lasts at least so long. The last words of sessions are what is measured, so there must be many of them.
 SESSION_S: Final = 6.0
-# A client process carries some hundred sessions. One for each processor would compete with the recogniser.
-FEWEST_CLIENTS: Final = 2
-MOST_CLIENTS: Final = 4
 HOST: Final = "127.0.0.1"
 
 
@@ -75,9 +71,8 @@ async def measure_live(models: Models, audio: Int16Samples, workers: int = 1) ->
     with TemporaryDirectory(prefix="streamer-capacity-") as folder:
         async with _port(models, Path(folder)) as (url, key):
             plan = Plan(url, "native", {"second_pass": READER}, _recordings(audio.tobytes(), Path(folder)))
-            clients = min(MOST_CLIENTS, max(FEWEST_CLIENTS, processors()))
             numbers = tried(first, most, result.levels)
-            setup = Setup(plan, [None] * len(plan.recordings), numbers, LEVEL_S, clients, key=key)
+            setup = Setup(plan, [None] * len(plan.recordings), numbers, LEVEL_S, usual_clients(), key=key)
             await measure(setup, Source(), result, _NoDisplay())
     if result.end is not End.WHOLE:
         raise NotMeasured(result.why or result.end.value)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from streamer.base.machine import processors
 from streamer.client import KEY_VARIABLE
 from streamer.commands.accuracy.manifest import normalise
 from streamer.commands.traffic.clients import END_LIMIT_S, Order, Plan
@@ -44,6 +45,9 @@ DOUBT: Final = 0.15  # the words before a pause are a part of all words that dif
 # Without a list of levels, the sessions are doubled until so many levels in a row do not hold.
 LEVELS_BEYOND: Final = 2
 FIRST_LEVELS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+# A client process costs memory and a second at the start, and one carries dozens of sessions.
+MOST_CLIENTS: Final = 4
+FEWEST_CLIENTS: Final = 2
 
 
 @dataclass
@@ -143,6 +147,11 @@ class _Client:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
+
+
+def usual_clients() -> int:
+    """Return how many client processes there are unless somebody chooses another number."""
+    return min(MOST_CLIENTS, max(FEWEST_CLIENTS, processors()))
 
 
 async def measure(setup: Setup, source: Source, result: Measurement, display: Display) -> None:
