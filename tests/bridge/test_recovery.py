@@ -6,6 +6,8 @@ Where a Triton of its own is killed, its model is the exact one, which starts in
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import signal
 from contextlib import suppress
@@ -16,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosedError
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
@@ -23,6 +26,7 @@ from streamer.bridge.triton.server import TritonServer
 from streamer.testing.exact_service import exact_repository
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
+from streamer.wire.dialects import elevenlabs
 from tests.bridge.service_client import (
     Event,
     disturbed,
@@ -184,3 +188,33 @@ async def test_nothing_comes_back(triton: TritonServer) -> None:
         async with connect(service.url, compression=None) as second:
             await second.send('{"type":"start"}')
             assert (await receive(second))["code"] == "not_ready"
+
+
+async def test_nothing_comes_back_before_the_answer_to_a_commit(repository: Path) -> None:
+    """A client of ElevenLabs that waits for the text of its commit is not told that the first sentence is all of it."""
+    with TritonServer(repository, slots=4) as triton:
+        async with (
+            proxy(triton.grpc_address) as (address, cut),
+            Service(address, port=0, limits=Limits(recover_s=1.0)) as service,
+            connect(f"{service.url.removesuffix('/v1/stream')}{elevenlabs.PATH}", compression=None) as websocket,
+        ):
+
+            async def send(audio: bytes, *, commit: bool = False) -> None:
+                content = base64.b64encode(audio).decode()
+                await websocket.send(
+                    json.dumps({"message_type": elevenlabs.CHUNK, "audio_base_64": content, "commit": commit})
+                )
+
+            await send(SPEECH)
+            heard = ""
+            while WORDS[1] not in heard:  # so the first sentence is final
+                heard = json.loads(await websocket.recv()).get("text", "").lower()
+            await cut(for_good=True)
+            await send(b"", commit=True)
+            told = []
+            with suppress(ConnectionClosedError):
+                while True:
+                    told.append(json.loads(await websocket.recv()))
+        assert [message["message_type"] for message in told[-2:]] == ["partial_transcript", "transcriber_error"]
+        assert told[-2]["text"].lower().rstrip(".") == WORDS[0]
+        assert not [message for message in told if message["message_type"].startswith("committed")]

@@ -161,7 +161,7 @@ class ElevenLabs(AudioFirst):
         """Yield text that may change, and what is committed."""
         if isinstance(message, Partial):
             if message.text:
-                yield _write("partial_transcript", text=self._joined(message.text))
+                yield self._partial(self._joined(message.text))
         elif isinstance(message, FinalMessage):
             self._text = self._joined(message.text)
             self._words += map(self.moved, message.words or ())
@@ -175,15 +175,28 @@ class ElevenLabs(AudioFirst):
             while self._commits:
                 yield from self._flushed()
         elif isinstance(message, Error) and message.fatal:
-            yield from self.fail(message.code, message.message)
+            # The client may have sent a commit, perhaps one that is not read yet. It would take text that is committed
+            # now for all that it said before, and stop listening.
+            if self._text:
+                yield self._partial(self._text)
+            yield self._error(message.code, message.message)
 
     def fail(self, code: ErrorCode, message: str) -> Iterable[str]:
         """Yield what waits for a commit, and the reason for a close."""
         if self._text:
             yield from self._commit()
-        yield _write(_ERRORS.get(code, _OTHER_ERROR), error=message)
+        yield self._error(code, message)
 
     # Inside
+
+    @staticmethod
+    def _error(code: ErrorCode, message: str) -> str:
+        return _write(_ERRORS.get(code, _OTHER_ERROR), error=message)
+
+    @staticmethod
+    def _partial(text: str) -> str:
+        """Return the message with text that is not committed."""
+        return _write("partial_transcript", text=text)
 
     def _joined(self, text: str) -> str:
         return self._text + separator(self._text, text) + text

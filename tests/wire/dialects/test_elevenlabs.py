@@ -186,6 +186,7 @@ def test_messages_that_make_no_sense() -> None:
     ],
 )
 def test_failures(code: ErrorCode, kind: str) -> None:
-    """What is final is committed, and then the error has the name that the client knows."""
-    committed, error = told(client_of(), final("one"), Error(code, "So it is.", fatal=True))
-    assert (committed["text"], error) == ("one", {"message_type": kind, "error": "So it is."})
+    """What is final comes as text that is not committed, and then the error has the name that the client knows."""
+    partial, error = told(client_of(), final("one"), Error(code, "So it is.", fatal=True))
+    assert partial == {"message_type": "partial_transcript", "text": "one"}
+    assert error == {"message_type": kind, "error": "So it is."}
