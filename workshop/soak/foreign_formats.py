@@ -303,6 +303,8 @@ def _error(answer: str) -> str:
 _CHANNEL_OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
 # The service is full, or its recogniser is starting.
 _PASSING_STATUSES: Final = ("RESOURCE_EXHAUSTED", "UNAVAILABLE")
+# What the asyncio client of grpcio says in place of the status, if a call is refused while it writes.
+_STATUS_LOST: Final = "Internal error from Core"
 _CALL_LIMIT_S: Final = 600.0
 _LARGEST_PIECE: Final = 1 << 20  # bytes of audio in a request
 
@@ -380,6 +382,8 @@ class GrpcSession(ForeignSession):
             return "failed"
         if status.name in _PASSING_STATUSES:
             raise TriedAgain(status.name)
+        if details == _STATUS_LOST and not self.heard:
+            raise TriedAgain("status lost")
         return f"status {status.name} {details}"
 
 
