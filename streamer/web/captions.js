@@ -99,14 +99,16 @@ function end() {
     hush();
 }
 
+/** @param {string} id */
+const pathOf = (id) => `/v1/captions/${encodeURIComponent(id)}`;
+
 /**
- * Reads a session that is shared. The browser connects again by itself, unless the service says that it is over.
+ * Reads a session that is shared. The browser connects again by itself, unless the service refuses.
  * @param {string} id
+ * @param {Set<string>} [known] the numbers of the finals that are shown, because some come again with another connection
  */
-function follow(id) {
-    const source = new EventSource(`/v1/captions/${encodeURIComponent(id)}`);
-    // The numbers of the finals that are shown, because some come again with another connection.
-    const known = new Set();
+function follow(id, known = new Set()) {
+    const source = new EventSource(pathOf(id));
     source.addEventListener("partial", ({data}) => take("partial", JSON.parse(data)));
     source.addEventListener("final", ({data, lastEventId}) => {
         if (!known.has(lastEventId)) take("final", JSON.parse(data));
@@ -118,11 +120,20 @@ function follow(id) {
         end();
     });
     source.addEventListener("error", () => {
-        if (source.readyState !== EventSource.CLOSED) return say("Connecting again", true);
-        if (known.size) return end();
-        say("Nothing is shared here now.", true);
-        setTimeout(() => follow(id), ASK_AGAIN_MS); // there may be too many listeners
+        say("Connecting again", true);
+        if (source.readyState === EventSource.CLOSED) askAgain(id, known);
     });
+}
+
+/**
+ * Asks why the service refused, which the browser does not tell. It may have too many listeners, or start again.
+ * @param {string} id @param {Set<string>} known
+ */
+async function askAgain(id, known) {
+    const status = await fetch(pathOf(id), {method: "HEAD"}).then((answer) => answer.status, () => 0);
+    if (status !== 404) setTimeout(() => follow(id, known), ASK_AGAIN_MS);
+    else if (known.size) end();
+    else say("This link has ended.", true);
 }
 
 /** Reads what the page for speaking says, in another window of this browser. */

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from urllib.parse import urlencode, urlsplit
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest_asyncio
 from playwright.async_api import Page, expect
@@ -14,17 +16,19 @@ from streamer.bridge.access.rules import PortPolicy
 from streamer.bridge.captions import PATH
 from streamer.bridge.service import Service
 from streamer.bridge.triton.server import TritonServer
+from streamer.testing.faulty_proxy import FaultyProxy
 from tests.bridge.service_client import SPOKEN, START, WORDS, receive, rest, serving
 from tests.web.conftest import OpenPage
 from tests.web.visitor import FAINT, doing, drop, said
 
+LISTENERS = 8  # that the service allows
 QUESTION = "where does the river begin"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def sharing(triton: TritonServer) -> AsyncIterator[Service]:
     """A service whose sessions can be shared."""
-    async with serving(triton, policy=PortPolicy(listeners=8)) as service:
+    async with serving(triton, policy=PortPolicy(listeners=LISTENERS)) as service:
         yield service
 
 
@@ -49,12 +53,17 @@ class Speaker:
     async def speak(self, *, end: bool = True) -> None:
         """Say two sentences."""
         await self._websocket.send(SPOKEN)
-        await self._websocket.send('{"type":"stop"}' if end else '{"type":"flush"}')
         if end:
-            await rest(self._websocket)
+            await self.end()
             return
+        await self._websocket.send('{"type":"flush"}')
         while (await receive(self._websocket))["type"] != "flushed":
             pass
+
+    async def end(self) -> None:
+        """End the session."""
+        await self._websocket.send('{"type":"stop"}')
+        await rest(self._websocket)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -177,7 +186,49 @@ async def test_a_link_that_is_over(sharing: Service, open_page: OpenPage) -> Non
     """A link of a session that has ended says so."""
     site = f"http://{urlsplit(sharing.url).netloc}"
     page = await open_page(f"{site}/captions?id=gone&lines=all", expected=["404"])
-    await expect(page.get_by_role("status")).to_have_text("Nothing is shared here now.")
+    await expect(page.get_by_role("status")).to_have_text("This link has ended.")
+
+
+async def test_a_service_that_refuses_for_a_while(sharing: Service, speaker: Speaker, open_page: OpenPage) -> None:
+    """A page that lost its connection, and finds no place, asks again, keeps its words, and shows each of them once."""
+    address = urlsplit(sharing.url).netloc
+    link = await speaker.share(lines="all")
+    way = FaultyProxy(lambda: address)
+    await way.open()
+    page = await open_page(link.replace(address, way.address), expected=["503", "net::ERR"], alone=True)
+    words = page.get_by_role("log").locator("p")
+    await speaker.speak(end=False)
+    await expect(words).to_have_text(list(WORDS))
+    way.refusing = True
+    await way.cut()
+    await expect(page.get_by_role("status")).to_have_text("Connecting again")
+    async with listeners(address, link, LISTENERS), page.expect_response(lambda answer: answer.status == 503):
+        way.refusing = False
+    await speaker.speak(end=False)
+    await expect(words).to_have_text([*WORDS, *WORDS], timeout=20_000)
+    await speaker.end()
+    await expect(page.get_by_role("status")).to_have_text("The session has ended.")
+    await way.close()
+
+
+@asynccontextmanager
+async def listeners(address: str, link: str, number: int) -> AsyncIterator[None]:
+    """Listen to a session as often as this."""
+    host, _, port = address.rpartition(":")
+    name = parse_qs(urlsplit(link).query)["id"][0]
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        while len(writers) < number:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(f"GET {PATH}/{name} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+            if b" 200 " in await reader.readline():  # the place of one that has left may be taken for a moment
+                writers.append(writer)
+            else:
+                writer.close()
+        yield
+    finally:
+        for writer in writers:
+            writer.close()
 
 
 async def test_a_speaker_makes_the_link(sharing: Service, open_page: OpenPage) -> None:
