@@ -45,6 +45,8 @@ class Session:
         self._catching_up: asyncio.Task[None] | None = None
         self._failure: SessionError | None = None  # the reason why there is no other connection
         self._ended = False  # all messages before the failure were read
+        self._reached: object = None  # how far the service is, in audio and flushes
+        self._waited_s = 0.0  # for messages that bring it no further, while it owes an answer
 
     async def start(
         self,
@@ -159,11 +161,21 @@ class Session:
             return
         if connection is not self._connection:
             return  # this message comes again over the new connection
-        if message is not None:
-            self._pass_on(self._progress.receive(message))
-        # A short wait means that another task has taken the message.
-        elif due and self._due and loop.time() - began > connection.patience_s / 2:
-            connection.overdue("has sent nothing")
+        waited_s = loop.time() - began
+        if message is None:
+            # A short wait means that another task has taken the message.
+            if due and self._due and waited_s > connection.patience_s / 2:
+                connection.overdue("has sent nothing")
+            return
+        self._pass_on(self._progress.receive(message))
+        self._waited_s = self._waited_s + waited_s if due and not self._advances() else 0.0
+        if self._waited_s > connection.patience_s:
+            connection.overdue("has sent messages, but recognised nothing")
+
+    def _advances(self) -> bool:
+        """Return whether the service is further than when this was last called."""
+        before, self._reached = self._reached, (self._progress.heard_ms, self._progress.flushes, self._progress.done)
+        return self._reached != before
 
     def _pass_on(self, messages: Iterable[Message]) -> None:
         self._events.extend(messages)

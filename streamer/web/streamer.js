@@ -43,6 +43,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
 /** The service sends a message about audio twice a second. After a longer silence, the connection counts as lost. */
 const SILENT_MS = 25_000;
+/** A service that owes an answer, and sends messages for this long that bring it no further, will never answer. */
+const STUCK_MS = 90_000;
 const LONGEST_STEP_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
 const TICK_MS = 50;
@@ -75,6 +77,8 @@ export class Session extends EventTarget {
     #token = "";
     #lastSentAt = performance.now();
     #stopping = false;
+    #reached = ""; // how far the service is, in audio and flushes
+    #reachedAt = 0;
     #endAskedAt = 0; // when the caller last asked for the end of a segment
     /** @type {StreamerError | null} */
     #error = null;
@@ -247,6 +251,7 @@ export class Session extends EventTarget {
         this.#connection = connection;
         connection.onmessage = (message) => this.#receive(message);
         connection.onend = (error) => this.#lost(error);
+        this.#reachedAt = performance.now();
         this.#setState("open");
         this.#sendNames(); // those of `start` may have changed since
         this.#pump();
@@ -267,7 +272,10 @@ export class Session extends EventTarget {
     #tell(messages) {
         const {heardMs, cutsMs, flushes} = this.#progress;
         const shown = messages.some(({type}) => type === "partial" || type === "final");
-        this.#delay.heard(heardMs, performance.now(), shown);
+        const now = performance.now();
+        const reached = `${heardMs} ${flushes}`;
+        if (reached !== this.#reached) [this.#reached, this.#reachedAt] = [reached, now];
+        this.#delay.heard(heardMs, now, shown);
         this.#kept.answered(flushes);
         this.#kept.letGo(Math.min(...cutsMs));
         for (const message of messages) this.#dispatch(message.type, message);
@@ -300,9 +308,14 @@ export class Session extends EventTarget {
             // With less audio than a step, the service waits for more and owes no answer.
             const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
             const endingMs = this.#endDue ? now - this.#endAskedAt : 0;
-            if (Math.min(silentMs, Math.max(waitingMs, endingMs)) > SILENT_MS) {
+            const owedMs = Math.max(waitingMs, endingMs);
+            if (Math.min(silentMs, owedMs) > SILENT_MS) {
                 connection.leave();
                 this.#lost(new StreamerError("lost", `${this.#url} has sent nothing for ${SILENT_MS / 1000} s.`));
+            } else if (Math.min(now - this.#reachedAt, owedMs) > STUCK_MS) {
+                connection.leave();
+                const what = `has sent messages, but recognised nothing for ${STUCK_MS / 1000} s`;
+                this.#end(new StreamerError("overdue", `${this.#url} ${what}.`));
             } else if (now - this.#lastSentAt > KEEPALIVE_MS && connection.bufferedAmount === 0 && !this.#stopping) {
                 connection.send('{"type":"keepalive"}');
                 this.#lastSentAt = now;

@@ -585,6 +585,27 @@ async def test_who_is_silent_is_not_given_up() -> None:
             await asyncio.wait_for(reading, 60)
 
 
+async def test_a_service_that_never_ends_is_given_up() -> None:
+    """A service that goes on sending after `stop`, but recognises nothing, is given up; one that advances is not."""
+    heard_ms = [0]
+
+    async def talkative(heard: ServedConnection) -> None:
+        await heard.ready()
+        with suppress(ConnectionClosed):
+            while True:
+                heard_ms[0] = min(heard_ms[0] + 20, 2000)
+                await heard.say("heard", audio_ms=heard_ms[0])
+                await asyncio.sleep(0.02)
+
+    async with living(talkative) as (address, _), connect(address) as session:
+        session._connection.patience_s = 0.5  # all of the audio takes longer
+        await session.send(audio(3))
+        await session.stop()
+        with pytest.raises(SessionError, match=r"has sent messages, but recognised nothing for 0\.5 s") as failure:
+            await asyncio.wait_for(everything(session), 60)
+    assert (failure.value.code, heard_ms[0]) == ("overdue", 2000)
+
+
 async def test_another_session_is_given_the_words_before_its_audio() -> None:
     """Another session gets the context of the last final; the events of finals do not contain it."""
     context = {"begins": False, "words": [{"word": "so", "pause_ms": 80}]}

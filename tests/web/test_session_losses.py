@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.async_api import Page
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from streamer.bridge.triton.server import TritonServer
 from streamer.client import transcribe
 from streamer.testing.faulty_proxy import proxy
 from tests.bridge.service_client import SPOKEN, lasting, serving
+from tests.client.scripted_peer import peer
 from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.serve_process import RestartableService
 from tests.web.conftest import CONNECTIONS, SAID, OpenPage
@@ -240,6 +245,38 @@ async def test_an_end_that_nobody_answers(served: RestartableService, open_bench
     expected = await undisturbed(served.site, SAID["short"])
     assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
     assert not of(told, "restarted")
+
+
+async def test_a_service_that_never_ends(open_bench: OpenPage) -> None:
+    """A service that goes on sending after `stop`, but recognises nothing, is given up, with a sentence."""
+
+    async def talkative(websocket: ServerConnection) -> None:
+        await websocket.recv()
+        await websocket.send('{"type":"ready","n":1,"version":1,"token":"t","sample_rate":16000,"from_sample":0}')
+        with suppress(ConnectionClosed):
+            while True:
+                await websocket.send('{"type":"heard","audio_ms":0}')
+                await asyncio.sleep(0.02)
+
+    bench = await open_bench(expected=[CONNECTIONS])
+    async with peer(talkative, subprotocols=[Subprotocol("streamer")]) as address:
+        await bench.clock.install()
+        await bench.evaluate(
+            """async (url) => {
+                globalThis.session = await begin({url});
+                await session.ready;
+                globalThis.over = failure(session.stop());
+            }""",
+            f"ws://{address}",
+        )
+        for _ in range(5):
+            await bench.clock.run_for(20_000)
+            count = await bench.evaluate("session.told.length")
+            if await bench.evaluate("session.state") == "open":
+                await bench.wait_for_function("(count) => session.told.length > count", arg=count)
+        failed = await bench.evaluate("over")
+    assert failed["code"] == "overdue"
+    assert "recognised nothing for 90 s" in failed["message"]
 
 
 async def test_without_a_restart_it_says_that_the_session_is_gone(
