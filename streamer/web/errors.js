@@ -3,6 +3,7 @@
 /**
  * Codes of a session: `key_needed` (no key, or an unknown one), `full` (try again after `retryMs`), `not_ready` (the
  * service starts or ends; try again after `retryMs`), `unreachable` (no answer), `lost` (the connection, for too long),
+ * `overdue` (the service sends messages, but recognises nothing),
  * `refused` (the request is wrong or not allowed), `failed` (the recogniser), `closed` (by close()).
  * Codes of a microphone: `no_microphone`, `no_permission`, `insecure_page`, `microphone_busy`, `unsupported`, and
  * `unreachable` (the script for the microphone could not be loaded).
