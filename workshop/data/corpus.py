@@ -13,7 +13,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -205,6 +205,37 @@ def _members(shard: Path) -> Iterable[tuple[str, bytes]]:
             stream = archive.extractfile(member) if member.isfile() else None
             if stream is not None:
                 yield member.name, stream.read()
+
+
+# Writes recordings as given speech: their unchanged files in tar shards, and a manifest.
+
+SHARD_BYTES = 45_000_000
+
+
+def write_given(
+    folder: Path, name: str, recordings: Iterable[tuple[Row, bytes]], manifest: str = "train.tsv"
+) -> list[Row]:
+    """Write the shards NAME-000.tar, … and the manifest, and set `shard` of the rows. Files are never incomplete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Row] = []
+    waiting = iter(recordings)
+    following = next(waiting, None)
+    number = 0
+    while following is not None:
+        shard = f"{name}-{number:03d}.tar"
+        with replacing(folder / shard, "wb") as stream, tarfile.open(fileobj=stream, mode="w") as archive:
+            while following is not None and stream.tell() < SHARD_BYTES:
+                row, content = following
+                entry = tarfile.TarInfo(row.member)
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+                written.append(replace(row, shard=shard))
+                following = next(waiting, None)
+        number += 1
+    with replacing(folder / manifest, "w") as table:
+        for values in (COLUMNS, *map(astuple, written)):
+            table.write("\t".join(map(str, values)) + "\n")
+    return written
 
 
 # Prepares the given speech, noise and rooms: checks and decodes them, and removes from train what is in dev.

@@ -16,9 +16,8 @@ from string import ascii_lowercase, digits
 
 import soundfile  # type: ignore[import-untyped]
 
-from workshop.data.corpus import CorpusError, Row, replacing
+from workshop.data.corpus import CorpusError, Row, replacing, write_given
 from workshop.data.synthetic_speech import cardinal
-from workshop.labelling.labelling import write_labelled
 
 TABLE = "metadata.csv"
 MANIFEST = "dictated.tsv"
@@ -95,7 +94,7 @@ def write_manifest(folder: Path, dictations: Sequence[Dictation]) -> Path:
 
 def write_training(folder: Path, dictations: Sequence[Dictation], output: Path) -> list[Row]:
     """Write recordings as a folder of given speech."""
-    return write_labelled(output, CORPUS, _rows(folder, dictations))
+    return write_given(output, CORPUS, _rows(folder, dictations))
 
 
 def _rows(folder: Path, dictations: Sequence[Dictation]) -> Iterator[tuple[Row, bytes]]:

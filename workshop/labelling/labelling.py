@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import math
-import tarfile
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.search import BeamOptions, HypothesisWord
 from workshop.acoustic.units import BLANK, BOUNDARY, PHONE_NUMBER
-from workshop.data.corpus import COLUMNS, CorpusError, Row, Samples, Utterance, decode, replacing, write_corpus
+from workshop.data.corpus import CorpusError, Row, Samples, Utterance, decode, write_corpus, write_given
 from workshop.language.pronunciation import Pronunciations
 from workshop.language.text_sources import UNKNOWN, read_transcripts, sentences
 from workshop.processes import Workers
@@ -64,7 +62,7 @@ def label(
         for one, words in zip(spoken, hear(spoken, sources.bundle, sources.beam), strict=True)
         if (label := find_label(one, words, sentences, scores, limits)) and label.text not in avoided
     ]
-    written = write_labelled(output, name, ((row, (recordings / row.member).read_bytes()) for row in rows))
+    written = write_given(output, name, ((row, (recordings / row.member).read_bytes()) for row in rows))
     for kind in (FOUND, HEARD):
         seconds = [row.seconds for row in written if row.corpus == f"{name}_{kind}"]
         tell(f"{kind}: {counted(len(seconds), 'recording')}, {sum(seconds) / 3600:.2f} h")
@@ -288,35 +286,6 @@ class TextScores:
             phones = next(iter(self._pronunciations.variants(word)), ())
             self._units_by_word[word] = [PHONE_NUMBER[phone] for phone in (*phones, BOUNDARY)]
         return self._units_by_word[word]
-
-
-# Writes labelled recordings as a folder of given speech: their unchanged files in tar shards, and a manifest.
-
-SHARD_BYTES = 45_000_000
-
-
-def write_labelled(folder: Path, name: str, recordings: Iterable[tuple[Row, bytes]]) -> list[Row]:
-    """Write the shards NAME-000.tar, … and train.tsv, and set `shard` of the rows. Files are never incomplete."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Row] = []
-    waiting = iter(recordings)
-    following = next(waiting, None)
-    number = 0
-    while following is not None:
-        shard = f"{name}-{number:03d}.tar"
-        with replacing(folder / shard, "wb") as stream, tarfile.open(fileobj=stream, mode="w") as archive:
-            while following is not None and stream.tell() < SHARD_BYTES:
-                row, content = following
-                entry = tarfile.TarInfo(row.member)
-                entry.size = len(content)
-                archive.addfile(entry, io.BytesIO(content))
-                written.append(replace(row, shard=shard))
-                following = next(waiting, None)
-        number += 1
-    with replacing(folder / "train.tsv", "w") as manifest:
-        for values in (COLUMNS, *map(astuple, written)):
-            manifest.write("\t".join(map(str, values)) + "\n")
-    return written
 
 
 # Makes a prepared set from a folder of recordings without text.

@@ -10,7 +10,19 @@ import pytest
 import soundfile
 
 from tests.workshop.data.given_folder import HEADER, make_given, shard, wav
-from workshop.data.corpus import Corpus, CorpusError, Row, prepare, read_manifest, without
+from workshop.data import corpus
+from workshop.data.corpus import (
+    Corpus,
+    CorpusError,
+    Row,
+    decode,
+    decoded,
+    prepare,
+    read_manifest,
+    without,
+    write_given,
+)
+from workshop.processes import Workers
 
 
 @pytest.mark.parametrize(
@@ -73,3 +85,18 @@ def test_what_dev_holds_is_left_out_of_train() -> None:
     same, again = Row("t.tar", "1.opus", 1.0, "x", "bert", "BYE"), Row("t.tar", "2.opus", 1.0, "x", "anna", "HELLO")
     other = Row("t.tar", "3.opus", 1.0, "x", "bert", "HELLO")
     assert without([same, again, other], dev) == [other]
+
+
+def test_what_is_written_can_be_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shards have a limited size, and give the same recordings and texts."""
+    recordings = [wav(0.5, seed) for seed in range(3)]
+    monkeypatch.setattr(corpus, "SHARD_BYTES", len(recordings[0]) * 3 // 2)
+    rows = [Row("", f"{number}.wav", 0.5, "clips_found", f"{number}", "GOOD MORNING") for number in range(3)]
+    written = write_given(tmp_path / "more", "clips", zip(rows, recordings, strict=True))
+    assert written == read_manifest(tmp_path / "more" / "train.tsv")
+    assert [row.shard for row in written] == ["clips-000.tar", "clips-000.tar", "clips-001.tar"]
+    with Workers(1) as workers:
+        found = list(decoded(workers, tmp_path / "more", written))
+    assert [utterance.text for utterance, _ in found] == ["good morning"] * 3
+    for (_, samples), recording in zip(found, recordings, strict=True):
+        assert (samples == decode(recording, "")).all()

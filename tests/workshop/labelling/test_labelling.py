@@ -15,11 +15,10 @@ from streamer.engine.search.search import HypothesisWord
 from tests.engine.tiny_language import spelling
 from tests.project import SAMPLES
 from tests.samples import reference
-from tests.workshop.data.given_folder import HEADER, wav
+from tests.workshop.data.given_folder import HEADER
 from tests.workshop.search.clear_speech import WAYS, said
 from workshop.acoustic.units import PHONE_NUMBER, PHONE_UNITS, collapse
-from workshop.data.corpus import CorpusError, Row, decode, decoded, read_manifest
-from workshop.labelling import labelling
+from workshop.data.corpus import CorpusError, read_manifest
 from workshop.labelling.labelling import (
     FOUND,
     HEARD,
@@ -32,10 +31,8 @@ from workshop.labelling.labelling import (
     label,
     prepare_recordings,
     read_sentences,
-    write_labelled,
 )
 from workshop.language.pronunciation import Pronunciations
-from workshop.processes import Workers
 
 
 def test_the_known_sentence_that_was_read_is_found(tmp_path: Path) -> None:
@@ -179,18 +176,3 @@ def test_the_score_is_that_of_all_paths(scores: TextScores) -> None:
     paths = [path for path in product([0, *units], repeat=frames) if collapse(path) == units]
     expected = math.log(sum(math.exp(sum(emissions[t, unit].item() for t, unit in enumerate(path))) for path in paths))
     assert scores.score(emissions, ["a"])[0] == pytest.approx(expected / frames, abs=1e-5)
-
-
-def test_what_is_written_can_be_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shards have a limited size, and give the same recordings and texts."""
-    recordings = [wav(0.5, seed) for seed in range(3)]
-    monkeypatch.setattr(labelling, "SHARD_BYTES", len(recordings[0]) * 3 // 2)
-    rows = [Row("", f"{number}.wav", 0.5, "clips_found", f"{number}", "GOOD MORNING") for number in range(3)]
-    written = write_labelled(tmp_path / "more", "clips", zip(rows, recordings, strict=True))
-    assert written == read_manifest(tmp_path / "more" / "train.tsv")
-    assert [row.shard for row in written] == ["clips-000.tar", "clips-000.tar", "clips-001.tar"]
-    with Workers(1) as workers:
-        found = list(decoded(workers, tmp_path / "more", written))
-    assert [utterance.text for utterance, _ in found] == ["good morning"] * 3
-    for (_, samples), recording in zip(found, recordings, strict=True):
-        assert (samples == decode(recording, "")).all()
