@@ -150,7 +150,7 @@ release: $(STAMP)
 
 weights-changed: $(STAMP)
 	$(PY) scripts/train/weights_changed.py $(if $(FROM),--from "$(FROM)") --work "$(WORK)" --speech "$(SPEECH)" --to "$(TO)" \
-		$(if $(TEXT),--text "$(TEXT)")
+		$(if $(TEXT),--text "$(TEXT)") $(if $(HELDOUT),--heldout "$(HELDOUT)")
 
 clean:
 	rm -rf .venv .nox dist build site .pytest_cache .mypy_cache .ruff_cache

@@ -8,7 +8,8 @@ PREPARED needs dev, aligned by PocketSphinx. FOLDER gets the output and the file
 if its files have not changed, so the same command continues after a stop. Each step is a command of its own; --list
 prints the commands, with the minutes that they take. In the model card and the documents, the tables between
 `<!-- measured: … -->` and `<!-- end -->` are written again. Lines outside the tables that have an old figure are
-reported, and must be changed by hand.
+reported, and must be changed by hand. With --heldout, the folder that scripts/data/held_out_speech.py makes, the errors
+of the held-out set are measured too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="folder of prepared speech")
     parser.add_argument("--speech", type=Path, help="the given speech, with dev.tsv")
     parser.add_argument("--text", type=Path, help="folder of punctuated text, to measure marks and capitals")
+    parser.add_argument("--heldout", type=Path, help="folder of the held-out set, to measure it beside dev")
     parser.add_argument("--to", type=Path, required=True, help="folder for the output and the files of the steps")
     parser.add_argument("--only", nargs="+", metavar="STEP", help="run these steps, even if they were done")
     parser.add_argument("--list", action="store_true", help="print the steps")
@@ -59,7 +61,8 @@ def _do(options: argparse.Namespace) -> None:
         raise CorpusError("the steps need --work and --speech")
     tell = partial(print, flush=True)
     runner = StepRunner(BUNDLE, options.to, tell)
-    steps = release_steps(ReleasePlaces(BUNDLE, options.work, options.speech, options.to, options.text))
+    places = ReleasePlaces(BUNDLE, options.work, options.speech, options.to, options.text, options.heldout)
+    steps = release_steps(places)
     if options.list:
         for step in steps:
             done = "done" if runner.done(step) else f"{step.minutes:g} min"

@@ -17,6 +17,13 @@ CORPORA = {
     "speechocean762": "speechocean762",
     "all": "all",
 }
+HELD_OUT = {
+    "read": "read sentences and commands",
+    "talks": "talks and interviews",
+    "calls": "telephone calls and dialogues",
+    "meetings": "meetings, several at a table",
+    "all": "all",
+}
 CONDITIONS = {
     "as-they-are": "as they are",
     "noise-20": "noise 20 dB below the speech",
@@ -59,6 +66,8 @@ def blocks(folder: Path) -> dict[str, Write]:
         writers["errors"] = lambda before: errors(
             before, figures("errors-read"), figures("errors"), figures("errors-once")
         )
+    if exist("heldout.json", "heldout-once.json", "heldout-read.json"):
+        writers["heldout"] = lambda _: held_out(figures("heldout-read"), figures("heldout"), figures("heldout-once"))
     if exist("steps.json"):
         writers["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
     if exist(*(f"{name}.json" for name in CONDITIONS)):
@@ -87,15 +96,20 @@ def errors(before: str, read: Figures, report: Figures, once: Figures) -> str:
     """
     head, *rows = cells(before)
     others = {row[0]: row[-1] for row in rows}
-
-    def rate(of: Figures, corpus: str) -> str:
-        return _rate(of["all"] if corpus == "all" else of["corpora"][corpus])
-
     new = [
-        [label, rate(read, corpus), rate(report, corpus), rate(once, corpus).partition(" ")[0], others[label]]
+        [label, _rate_in(read, corpus), _rate_in(report, corpus), _rate_in(once, corpus).split()[0], others[label]]
         for corpus, label in CORPORA.items()
     ]
     return table([head, *new])
+
+
+def held_out(read: Figures, report: Figures, once: Figures) -> str:
+    """Write the word error rates of the held-out set: with a reader, with a second pass and without one."""
+    rows = [
+        [label, f"{_part(report, corpus)['utterances']}", *(_rate_in(of, corpus) for of in (read, report, once))]
+        for corpus, label in HELD_OUT.items()
+    ]
+    return table([["held-out set", "recordings", "with a reader", "with a second pass", "without"], *rows])
 
 
 def step_errors(reports: list[Figures]) -> str:
@@ -169,6 +183,16 @@ def _setting(report: Figures) -> dict[str, str]:
         "changed %": f"{100 * report['partials']['all']['changed_share']:.1f}",
         "CPU": f"{sum(report['speed']['cpu_per_audio_s'].values()):.3f}",
     }
+
+
+def _part(report: Figures, corpus: str) -> Figures:
+    """Return the figures of a corpus in a report, or those of all."""
+    part: Figures = report["all"] if corpus == "all" else report["corpora"][corpus]
+    return part
+
+
+def _rate_in(report: Figures, corpus: str) -> str:
+    return _rate(_part(report, corpus))
 
 
 def _rate(of: Figures) -> str:

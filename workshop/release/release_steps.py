@@ -22,6 +22,7 @@ from streamer.engine.text.calibration import CALIBRATION_FILE
 from streamer.engine.text.punctuation_model import PUNCTUATION_FILE
 from workshop.data.corpus import CorpusError, replacing
 from workshop.data.degradation import WAYS
+from workshop.data.held_out import MANIFEST
 
 ACOUSTIC = (MODEL_FILE, WEIGHTS_FILE)
 WORDS = (*ACOUSTIC, LANGUAGE_FILE, LEXICON_FILE, NEURAL_FILE)
@@ -59,6 +60,7 @@ class ReleasePlaces:
     speech: Path  # speech as it was given
     folder: Path  # for the output and the files of the steps
     text: Path | None = None  # punctuated text; without it marks are not measured
+    heldout: Path | None = None  # the held-out set; without it only dev is measured
 
 
 def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
@@ -85,6 +87,20 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         (*EVERYTHING, PUNCTUATION_FILE),
         6,
     )
+    held_out = [
+        ReleaseStep(
+            name,
+            f"errors on the held-out set{how}",
+            evaluate(name, f"{places.heldout}/{MANIFEST}", *passes),
+            reads,
+            minutes,
+        )
+        for name, how, passes, reads, minutes in (
+            ("heldout", "", TWICE, EVERYTHING, 1),
+            ("heldout-once", " without a second pass", ONCE, EVERYTHING, 0.5),
+            ("heldout-read", " with a reader", READ, READ_TOO, 1),
+        )
+    ]
     degraded = places.folder / "degraded"
     return [
         ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
@@ -109,6 +125,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             2,
         ),
         ReleaseStep("errors-read", "errors with a reader", evaluate("errors-read", dev, *READ), READ_TOO, 3),
+        *(held_out if places.heldout else []),
         *(
             ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
             for name, says, settings, minutes in (

@@ -19,6 +19,14 @@ def test_the_steps_are_listed_with_their_commands_and_minutes(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+def test_the_held_out_set_is_measured_beside_dev(tmp_path: Path) -> None:
+    """With --heldout, its manifest is evaluated, too."""
+    given = ("--work", "w", "--speech", "s", "--to", "steps", "--list")
+    assert "heldout.tsv" not in run_here(SCRIPT, *given, folder=tmp_path).stdout
+    done = run_here(SCRIPT, *given, "--heldout", "strangers", folder=tmp_path)
+    assert "streamer evaluate strangers/heldout.tsv --engine --second-pass on" in done.stdout
+
+
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     """Missing data gives one sentence and status 1."""
     done = run_here(SCRIPT, "--to", "steps", folder=tmp_path)

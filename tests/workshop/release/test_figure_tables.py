@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.project import ROOT
-from workshop.release.figure_tables import COMPARED, CONDITIONS, CORPORA, blocks, cells, rewrite, table
+from workshop.release.figure_tables import COMPARED, CONDITIONS, CORPORA, HELD_OUT, blocks, cells, rewrite, table
 from workshop.turns import rules
 
 DELAYS = {f"{kind}_{part}": 1000.4 for kind in ("shown", "stable", "final") for part in ("median_ms", "p90_ms")}
 REPORT = {
-    "all": {"wer": {"value": 24.2, "low": 21.99, "high": 26.91}},
-    "corpora": {corpus: {"wer": {"value": 30.0, "low": None, "high": None}} for corpus in CORPORA if corpus != "all"},
+    "all": {"utterances": 155, "wer": {"value": 24.2, "low": 21.99, "high": 26.91}},
+    "corpora": {
+        corpus: {"utterances": 9, "wer": {"value": 30.0, "low": None, "high": None}}
+        for corpus in (CORPORA | HELD_OUT).keys() - {"all"}
+    },
     "speed": {"cpu_per_audio_s": {"engine": 0.0186}},
     "partials": {"all": {"changed_share": 0.3928}},
     "delay": {"audio": {"all": DELAYS}},
@@ -70,7 +73,8 @@ TURNS = "100 turns, steps of 320 ms\n\n" + "\n".join(
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Provide the files and the output of the steps."""
-    for name in ("errors", "errors-once", "errors-read", *CONDITIONS):
+    passes = [f"{name}{passed}" for name in ("errors", "heldout") for passed in ("", "-once", "-read")]
+    for name in (*passes, *CONDITIONS):
         (tmp_path / f"{name}.json").write_text(json.dumps(REPORT))
     for name, (_, values) in COMPARED.items():
         (tmp_path / f"{name}.json").write_text(json.dumps({"settings": [REPORT] * len(values)}))
@@ -99,7 +103,8 @@ def test_every_marked_table_is_written_and_keeps_its_head(folder: Path) -> None:
 def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> None:
     """Figures have intervals if there are any, except without a second pass. Those of another recogniser stay."""
     once = {**REPORT, "all": {"wer": {"value": 31.04, "low": 29.0, "high": 33.0}}}
-    (folder / "errors-once.json").write_text(json.dumps(once))
+    for name in ("errors-once", "heldout-once"):
+        (folder / f"{name}.json").write_text(json.dumps(once))
     write = blocks(folder)
     former = "| corpus | read | this | once | P |\n" + "".join(
         f"| {label} | 20.0 | 31.0 [29.0, 33.0] | 40.0 | 56.7 |\n" for label in CORPORA.values()
@@ -108,6 +113,9 @@ def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> Non
     assert cells(errors)[-1] == ["all", "24.2 [22.0, 26.9]", "24.2 [22.0, 26.9]", "31.0", "56.7"]
     assert cells(errors)[1][1:4] == ["30.0", "30.0", "30.0"]
     assert write["errors"](errors) == errors
+    held_out = cells(write["heldout"](""))
+    assert held_out[1] == ["read sentences and commands", "9", "30.0", "30.0", "30.0"]
+    assert held_out[-1] == ["all", "155", "24.2 [22.0, 26.9]", "24.2 [22.0, 26.9]", "31.0 [29.0, 33.0]"]
     head = "| CPU | `step_ms` | word errors % | shown | start, end | changed % |"
     assert cells(write["steps"](head))[1] == ["0.019", "160", "24.2", "1000 (1000)", "30, 40", "39.3"]
     assert cells(write["step-errors"](""))[1] == ["160 ms", "24.2 % [22.0, 26.9]", "39.3 %"]

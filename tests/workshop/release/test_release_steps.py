@@ -31,6 +31,17 @@ def test_marks_are_measured_if_there_is_text() -> None:
     assert [step.name for step in STEPS if step not in without] == ["marks"]
 
 
+def test_the_held_out_set_is_measured_if_it_is_there() -> None:
+    """It is measured as dev is, three times, before the documents are written."""
+    places = ReleasePlaces(Path("bundle"), Path("work"), Path("speech"), Path("to"), Path("text"), Path("strangers"))
+    steps = release_steps(places)
+    measured = [step for step in steps if step not in STEPS]
+    assert [step.name for step in measured] == ["heldout", "heldout-once", "heldout-read"]
+    assert all("strangers/heldout.tsv" in step.command for step in measured)
+    names = [step.name for step in steps]
+    assert names.index("moonshine-tiny") < names.index("heldout") < names.index("documents")
+
+
 def test_every_command_names_what_there_is() -> None:
     """All scripts and tests in the commands exist."""
     for step in STEPS:
