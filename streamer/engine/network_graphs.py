@@ -21,8 +21,8 @@ from streamer.engine.acoustics.bundle_files import Weights, within
 from streamer.engine.acoustics.encoder_config import (
     ROTATION_PERIOD,
     SUBSAMPLING,
-    WHOLE_FRAMES,
     EncoderConfig,
+    EncoderShape,
     rotation_tables,
 )
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
@@ -141,7 +141,7 @@ class CompiledEncoder(CompiledGraph):
 
     def whole(self, mel: Floats) -> Work[Floats]:
         """Return the frames of a complete segment, [1, frames, width]. They are computed in the longest steps."""
-        state, longest, frames = self.make_state(1), WHOLE_FRAMES * SUBSAMPLING, []
+        state, longest, frames = self.make_state(1), self._config.whole_frames * SUBSAMPLING, []
         for first in range(0, mel.shape[1], longest):
             frames.append(self._compute(state, [0], mel[:, first : first + longest]))
             yield
@@ -330,11 +330,11 @@ class CompiledHeads(CompiledGraph):
     The bits of a frame do not depend on the number of frames that are computed with it.
     """
 
-    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
+    def __init__(self, config: EncoderShape, weights: Weights) -> None:
         """`weights`: those of the encoder, of which only the heads are used."""
         self._names = [head.name for head in config.heads_of(config.layers)]
         outputs = within(weights, "outputs")
-        super().__init__(lambda: heads_graph(self._names, config.width, outputs), plans=False)
+        super().__init__(lambda: heads_graph(self._names, config.frame_width, outputs), plans=False)
 
     def emissions(self, frames: Floats) -> Emissions:
         """Return the log-probabilities [batch, frames, units] of each head, from frames [batch, frames, width]."""

@@ -109,7 +109,7 @@ class Pieces:
 
 def piece_samples(step_samples: int, frame_samples: int) -> int:
     """Return the length of a piece for streams with this step: whole frames."""
-    return max(1, step_samples // (PIECES * frame_samples)) * frame_samples
+    return max(1, round(step_samples / (PIECES * frame_samples))) * frame_samples
 
 
 class SegmentAudio:

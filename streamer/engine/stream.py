@@ -112,7 +112,7 @@ class Stream:
         self._segment_speech = self._event_speech = SpeechWatch(frame, speaking=options.speaking)
         if self.detects:
             reported = options.speaking if options.told is None else options.told
-            tracker = ActivityTracker(ActivityRule(), speaking=reported)
+            tracker = ActivityTracker(ActivityRule(frame_ms=self.time_scale.frame_ms), speaking=reported)
             self._event_speech = SpeechWatch(frame, speaking=reported, tracker=tracker)
 
     @property

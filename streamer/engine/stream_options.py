@@ -19,6 +19,7 @@ from streamer.base.limits import (
     OFF,
     READER,
     SEARCH,
+    STEPS_MS,
 )
 from streamer.base.option_kinds import Option
 from streamer.base.options import (
@@ -56,8 +57,9 @@ class StreamOptions(StreamStart, RecogniserOptions):
     def from_dict(cls, content: Mapping[str, object], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
         """Read options from a JSON object. `step_ms` and `searches` are the choices that this model has.
 
-        A model with a single step uses it, whatever the client wants. Clients without a preference request the search
-        of the shipped model. A model without it uses its own first search, or its beam for a stream with hotwords.
+        A model with a single step uses it, whatever the client wants, and one with unusual steps the nearest of them.
+        Clients without a preference request the search of the shipped model. A model without it uses its own first
+        search, or its beam for a stream with hotwords.
         """
         values: dict[str, Any] = {}
         for name, value in content.items():
@@ -70,8 +72,7 @@ class StreamOptions(StreamStart, RecogniserOptions):
         if values.get("partials") == READER:
             values |= {"partials": True, GROWING: True}
         options = cls(**values)
-        if len(step_ms) == 1:
-            options = replace(options, step_ms=step_ms[0])
+        options = replace(options, step_ms=step_for(options.step_ms, step_ms))
         if options.search == SEARCH and SEARCH not in searches:
             options = replace(options, search=BEAM if options.hotwords and BEAM in searches else searches[0])
         _one_of("step_ms", options.step_ms, step_ms)
@@ -79,6 +80,18 @@ class StreamOptions(StreamStart, RecogniserOptions):
         if what := contradiction(vars(options)):
             raise BadOptions(what)
         return options
+
+
+def step_for(wanted_ms: int, step_ms: Sequence[int]) -> int:
+    """Return the step that a model with these steps takes for a usual one: its only one, or the nearest if all differ.
+
+    The frames of some models do not fill a usual step. Otherwise return the wanted one.
+    """
+    if len(step_ms) == 1:
+        return step_ms[0]
+    if wanted_ms in STEPS_MS and not set(step_ms) & set(STEPS_MS):
+        return min(step_ms, key=lambda own: abs(own - wanted_ms))
+    return wanted_ms
 
 
 def _endpoint(content: object) -> EndpointRule:

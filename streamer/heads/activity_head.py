@@ -10,7 +10,7 @@ import numpy as np
 
 from streamer.base.codes import FailureCode
 from streamer.engine.acoustics.acoustics import SlotActivity
-from streamer.engine.acoustics.activity import ActivityReading
+from streamer.engine.acoustics.activity import ActivityReading, ActivityRule
 from streamer.engine.acoustics.encoder_config import SUBSAMPLING
 from streamer.engine.acoustics.speech_detector import PieceActivity
 from streamer.engine.acoustics.streaming_model import Floats, SlotNetwork
@@ -57,6 +57,7 @@ class ActivityHead:
         *,
         mels: int,
         slots: int,
+        rule: ActivityRule | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -64,7 +65,7 @@ class ActivityHead:
         self.mels = mels
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = network.make_state(slots)
-        self._activity = SlotActivity()
+        self._activity = SlotActivity(rule or ActivityRule())
         self._pieces = PieceActivity(network, slots)
 
     def follow(self, batch: Sequence[Energies]) -> list[Followed]:

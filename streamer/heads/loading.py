@@ -6,6 +6,8 @@ from pathlib import Path
 
 from streamer.base.machine import give_back_freed_memory
 from streamer.base.torch_import import CPU
+from streamer.engine.acoustics.activity import ActivityRule
+from streamer.engine.acoustics.bundle_files import read_description
 from streamer.engine.bundle import (
     assemble_recogniser,
     load_acoustic_model,
@@ -31,8 +33,9 @@ def load_activity_head(
     folder: Path | str, *, slots: int, device: str = CPU, idle_limit_s: float = 20.0
 ) -> ActivityHead:
     """Return the activity network alone. BundleError says what is wrong."""
+    rule = ActivityRule(frame_ms=read_description(Path(folder)).encoder.frame_ms)
     mels, network = load_activity_network(Path(folder), device)
-    return ActivityHead(network, mels=mels, slots=slots, idle_limit_s=idle_limit_s)
+    return ActivityHead(network, mels=mels, slots=slots, rule=rule, idle_limit_s=idle_limit_s)
 
 
 def load_transcript_head(

@@ -20,6 +20,7 @@ from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
 from streamer.engine.segment_audio import Pieces, SegmentAudio, TimeScale, piece_samples
 from streamer.engine.slots import OpenStreams, SlotLease
+from streamer.engine.stream_options import step_for
 from streamer.heads.passage import Encoded, Passage
 
 AGAIN = "again"
@@ -132,7 +133,8 @@ class SpeechEncoder:
         return _Work(stream, sound.options.get("flush") is True or sound.end, passage)
 
     def _open(self, sound: Sound) -> None:
-        step_ms = sound.options.get("step_ms", STEP_MS)
+        wanted = sound.options.get("step_ms", STEP_MS)
+        step_ms = step_for(wanted, self.model.step_ms) if type(wanted) is int else wanted
         if step_ms not in self.model.step_ms:
             raise StreamError(
                 FailureCode.BAD_OPTIONS, f"step_ms must be one of {', '.join(map(str, self.model.step_ms))}"
@@ -221,5 +223,5 @@ class SpeechEncoder:
         return Encoded(passage, frames, np.concatenate(work.energies + work.pieces))
 
     def _empty(self, passage: Passage) -> Encoded:
-        width, mels = self.model.description.encoder.width, self.model.description.encoder.mels
-        return Encoded(passage, np.zeros((0, width), np.float32), np.zeros((0, mels), np.float32))
+        shape = self.model.description.encoder
+        return Encoded(passage, np.zeros((0, shape.frame_width), np.float32), np.zeros((0, shape.mels), np.float32))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from streamer.base.codes import FailureCode
 from streamer.engine.acoustics.activity import ActivityReading
 from streamer.engine.acoustics.bundle_files import ModelDescription
-from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
 from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.acoustics.streaming_model import Emissions, FrameReader, ModelState
 from streamer.engine.segment_audio import FreshStart, Supply, TimeScale
@@ -143,12 +142,12 @@ class FrameHeads:
 
     writes = False
     sample_rate = SAMPLE_RATE
-    frame_samples = FRAME_SAMPLES
     ahead_samples = 0
 
     def __init__(self, description: ModelDescription, reader: FrameReader) -> None:
         """`reader` computes the heads of the model with this description."""
         self.name, self.units, self.step_ms = description.name, description.units, description.step_ms
+        self.frame_samples = description.encoder.frame_samples
         self._reader = reader
 
     def make_state(self, slots: int) -> ModelState:

@@ -151,3 +151,15 @@ def test_a_model_without_a_choice() -> None:
     assert (found.step_ms, found.search) == (640, "greedy")
     with pytest.raises(BadOptions, match="search must be greedy, not best; this model has no other"):
         StreamOptions.from_dict({"search": "best"}, [640], ["greedy"])
+
+
+def test_a_model_with_other_steps() -> None:
+    """A model whose frames fill no usual step takes the nearest one of its own; others that it lacks are refused."""
+    steps = (144, 336, 624)
+    for asked, own in ((160, 144), (320, 336), (640, 624), (336, 336)):
+        assert StreamOptions.from_dict({"step_ms": asked}, steps, ["lexicon"]).step_ms == own
+    assert StreamOptions.from_dict({}, steps, ["lexicon"]).step_ms == 336
+    with pytest.raises(BadOptions, match="step_ms must be one of 144, 336, 624, not 200"):
+        StreamOptions.from_dict({"step_ms": 200}, steps, ["lexicon"])
+    with pytest.raises(BadOptions, match="step_ms must be one of 320, 640, not 160"):
+        StreamOptions.from_dict({"step_ms": 160}, (320, 640), ["lexicon"])

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from streamer.engine.acoustics.features import HIGHEST_HZ, mel_centres
-from streamer.engine.networks.encoder import ConvolutionModule, Encoder, FeedForward, SelfAttention
+from streamer.engine.networks.encoder import ConvolutionModule, FeedForward, SelfAttention
 from workshop.data.corpus import SAMPLE_RATE, Corpus, CorpusError
 from workshop.data.degradation import LIVEABLE_SECONDS, liveable_responses
 
@@ -156,7 +156,7 @@ CONDITIONS = {
 }
 
 
-def add_dropout(encoder: Encoder, share: float) -> None:
+def add_dropout(encoder: nn.Module, share: float) -> None:
     """Leave out this share of the numbers while the encoder is in training mode."""
     for module in encoder.modules():
         if isinstance(module, FeedForward | SelfAttention | ConvolutionModule):

@@ -8,6 +8,7 @@ from typing import Final
 
 import torch
 
+from streamer.engine.acoustics.encoder_config import EncoderConfig, EncoderKind
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.data.corpus import CorpusError
 
@@ -31,6 +32,8 @@ def grown(small: AcousticNetwork, growth: Growth) -> AcousticNetwork:
     New parts have random values, but at first they add nothing to the frames: their last matrix is zero.
     """
     description, encoder = small.description, small.description.encoder
+    if not isinstance(encoder, EncoderConfig):
+        raise CorpusError(f"only a {EncoderKind.CONFORMER.value} can grow, not an encoder like {encoder.kind.value}")
     times = growth.times
     if times < 1 or growth.feedforward < encoder.feedforward:
         raise CorpusError(f"a model grows by 1 or more times the blocks, and to {encoder.feedforward} or more numbers")

@@ -14,10 +14,10 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
+from streamer.base.limits import WHOLE_MS
 from streamer.commands.accuracy.word_errors import RIGHT, pair_words
 from streamer.commands.accuracy.word_figures import JudgedConfidence, TimeOffset, reliability, time_errors
 from streamer.commands.accuracy.word_sections import table
-from streamer.engine.acoustics.encoder_config import WHOLE_FRAMES
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
@@ -152,7 +152,7 @@ def calibrate(
     alignments = read_alignments(work, name)
 
     def run_lexicon(spoken: Sequence[EmittedUtterance], step_ms: int) -> Trial:
-        weights = BeamOptions.load(bundle / SEARCH_FILE, second_pass=step_ms == WHOLE_FRAMES * FRAME_MS)
+        weights = BeamOptions.load(bundle / SEARCH_FILE, second_pass=step_ms == WHOLE_MS)
         return run_beam(spoken, lexicon, language, weights, STREAMS, rescorer)
 
     searches: dict[str, tuple[str, Callable[[Sequence[EmittedUtterance], int], Trial]]] = {

@@ -23,8 +23,8 @@ from streamer.engine.acoustics.bundle_files import (
     read_weights,
     within,
 )
-from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, WHOLE_FRAMES
-from streamer.engine.acoustics.features import CONTEXT, HOP, SAMPLE_RATE, LogMel, samples_of
+from streamer.engine.acoustics.encoder_config import EncoderConfig
+from streamer.engine.acoustics.features import SAMPLE_RATE, LogMel, samples_of
 from streamer.engine.acoustics.speech_detector import PieceActivity, PieceEnergies, SpeechDetector
 from streamer.engine.acoustics.streaming_model import (
     ACTIVITY,
@@ -68,15 +68,17 @@ class AcousticModel:
 
     writes = False
     sample_rate = SAMPLE_RATE
-    frame_samples = FRAME_SAMPLES
     ahead_samples = 0
 
     def __init__(self, description: ModelDescription, weights: Weights, activity: SlotNetwork | None = None) -> None:
+        if not isinstance(description.encoder, EncoderConfig):
+            raise ValueError(f"there are no graphs of encoders of the kind {description.encoder.kind.value}")
         self.description = description
+        self.frame_samples = description.encoder.frame_samples
         self.name = description.name
         self.units = description.units
         self.step_ms = description.step_ms
-        self.features = LogMel(weights["features.mean"], weights["features.deviation"])
+        self.features = LogMel(weights["features.mean"], weights["features.deviation"], description.encoder.hop)
         encoder = within(weights, "encoder")
         self._encoder = CompiledEncoder(description.encoder, encoder)
         self._heads = CompiledHeads(description.encoder, encoder)
@@ -107,7 +109,7 @@ class AcousticModel:
 
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots."""
-        state = {"wav": np.zeros((slots, CONTEXT), np.float32), **self._encoder.make_state(slots)}
+        state = {"wav": np.zeros((slots, self.features.context), np.float32), **self._encoder.make_state(slots)}
         return state if self._activity is None else state | self._activity.make_state(slots)
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
@@ -132,10 +134,11 @@ class AcousticModel:
         """Return the emissions of a segment that is complete, [1, frames, units]."""
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
-        audio, part = np.pad(samples_of(samples), (CONTEXT, 0))[None], WHOLE_FRAMES * FRAME_SAMPLES
+        context, part = self.features.context, self.description.encoder.whole_frames * self.frame_samples
+        audio = np.pad(samples_of(samples), (context, 0))[None]
         energies = []
         for first in range(0, len(samples), part):
-            energies.append(self.features.energies(audio[:, first : first + CONTEXT + part]))
+            energies.append(self.features.energies(audio[:, first : first + context + part]))
             yield
         frames = yield from self._encoder.whole(self.features.normalise(np.concatenate(energies, axis=1)))
         return self.emissions(frames)
@@ -162,11 +165,12 @@ class AcousticModel:
     def _energies(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Floats:
         """Return the energies of the next samples, which are the input of both networks."""
         recent = np.concatenate((state["wav"][list(slots)], samples_of(samples)), axis=1)
-        state["wav"][list(slots)] = recent[:, -CONTEXT:]
+        state["wav"][list(slots)] = recent[:, -self.features.context :]
         if self._pieces is None:
             return self.features.energies(recent)
         # What the detector of speech has computed already is not computed again.
-        energies = np.empty((len(slots), samples.shape[1] // HOP, self.features.mels), np.float32)
+        hop = self.features.hop
+        energies = np.empty((len(slots), samples.shape[1] // hop, self.features.mels), np.float32)
         missing: dict[int, list[int]] = {}  # the rows by the number of their first hops that are there
         for row, slot in enumerate(slots):
             found = self._pieces.find(slot, recent[row])
@@ -174,7 +178,7 @@ class AcousticModel:
             missing.setdefault(len(found), []).append(row)
         for there, rows in missing.items():
             if there < energies.shape[1]:
-                energies[rows, there:] = self.features.energies(recent[rows, there * HOP :])
+                energies[rows, there:] = self.features.energies(recent[rows, there * hop :])
         return energies
 
     def _encode(self, state: ModelState, slots: Sequence[int], energies: Floats) -> Floats:

@@ -74,7 +74,7 @@ class ModelAcoustics:
     def __init__(self, model: StreamingModel, slots: int, detector: Detector | None = None) -> None:
         self._model = model
         self._state = model.make_state(slots)
-        self._activity = SlotActivity()
+        self._activity = SlotActivity(ActivityRule(frame_ms=1000 * model.frame_samples / model.sample_rate))
         self._detector = detector
         self.two_pass = model if isinstance(model, TwoPass) else None
 
@@ -135,7 +135,8 @@ def model_acoustics(model: StreamingModel, slots: int, detector: Detector | None
 class SlotActivity:
     """Follows the activity of the running segment in each slot."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: ActivityRule) -> None:
+        self._rule = rule
         self._trackers: dict[int, ActivityTracker] = {}
 
     def read(
@@ -148,7 +149,7 @@ class SlotActivity:
         readings = {}
         for slot, row, before in zip(slots, log_probs, speaking, strict=True):
             if slot not in self._trackers:
-                self._trackers[slot] = ActivityTracker(ActivityRule(), speaking=before)
+                self._trackers[slot] = ActivityTracker(self._rule, speaking=before)
             readings[slot] = self._trackers[slot].reading(probabilities_of(row))
         return readings
 

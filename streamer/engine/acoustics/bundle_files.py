@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from streamer.base.json_types import JsonObject
-from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES, EncoderConfig
+from streamer.engine.acoustics.encoder_config import AnyEncoder, encoder_from_json
 from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.array_memory import mapped_arrays
 
@@ -44,7 +44,7 @@ class ModelDescription:
     """The content of `model.json`."""
 
     name: str
-    encoder: EncoderConfig
+    encoder: AnyEncoder
     units: dict[str, list[str]]
     step_ms: tuple[int, ...]
 
@@ -52,9 +52,16 @@ class ModelDescription:
         for output in self.encoder.outputs:
             if len(self.units.get(output.name, ())) != output.units:
                 raise ValueError(f"the names listed for head {output.name} do not match its {output.units} units")
-        longest = max(self.step_ms, default=0) * SAMPLE_RATE // 1000
-        if not self.step_ms or longest > self.encoder.largest_chunk * FRAME_SAMPLES:
-            raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
+        try:
+            frames = [self.frames_of(step_ms) for step_ms in self.step_ms]
+        except ValueError as error:
+            raise ValueError(f"step_ms {list(self.step_ms)} does not fit: {error}") from error
+        if not frames:
+            raise ValueError("step_ms has no step")
+
+    def frames_of(self, step_ms: int) -> int:
+        """Return the number of frames of a step. ValueError if a step cannot have this length."""
+        return self.encoder.frames_of(step_ms * SAMPLE_RATE // 1000)
 
     def to_json(self) -> JsonObject:
         """Return the description as JSON values."""
@@ -71,7 +78,7 @@ class ModelDescription:
         """Read the description from JSON values."""
         if values["sample_rate"] != SAMPLE_RATE:
             raise ValueError(f"sample_rate must be {SAMPLE_RATE}, as the features need it, not {values['sample_rate']}")
-        encoder = EncoderConfig.from_json(values["encoder"])
+        encoder = encoder_from_json(values["encoder"])
         return cls(values["name"], encoder, values["units"], tuple(values["step_ms"]))
 
 

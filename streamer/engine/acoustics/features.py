@@ -1,4 +1,4 @@
-"""Causal log-mel features. Frame t sees the 25 ms of audio that end at sample (t + 1) * 160, and nothing later."""
+"""Causal log-mel features. Frame t sees the 25 ms of audio that end with its own samples, and nothing later."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 SAMPLE_RATE: Final = 16000
 HOP: Final = 160
+"""The samples from one frame to the next, unless an encoder has other frames."""
 WINDOW: Final = 400
 CONTEXT: Final = WINDOW - HOP
-"""How many samples before the first hop its frame needs."""
+"""How many samples before the first of these hops its frame needs."""
 
 FFT: Final = 512
 LOWEST_HZ: Final = 20.0
@@ -38,8 +39,9 @@ class LogMel:
     double precision, because the rounding of numbers in 32 bits depends on the version of numpy.
     """
 
-    def __init__(self, mean: Floats, deviation: Floats) -> None:
+    def __init__(self, mean: Floats, deviation: Floats, hop: int = HOP) -> None:
         self.mels = len(mean)
+        self.hop, self.context = hop, WINDOW - hop
         self._mean, self._deviation = mean.astype(np.float32), deviation.astype(np.float32)
         self._window = hann_window()
         edges = np.searchsorted(_BINS, _mel_edges(self.mels))
@@ -56,8 +58,8 @@ class LogMel:
         return (energies - self._mean) / self._deviation
 
     def energies(self, samples: Floats) -> Floats:
-        """Return the logarithms of the mel energies [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
-        frames = np.lib.stride_tricks.sliding_window_view(samples, WINDOW, axis=-1)[:, ::HOP]
+        """Return the logarithms of the mel energies [batch, hops, mels] of samples [batch, context + hops * hop]."""
+        frames = np.lib.stride_tricks.sliding_window_view(samples, WINDOW, axis=-1)[:, :: self.hop]
         rows = frames.reshape(-1, WINDOW)
         energies = np.empty((len(rows), self.mels), np.float32)
         for first in range(0, len(rows), _BLOCK):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.acoustics.activity import probabilities_of
 from streamer.engine.acoustics.encoder_config import SUBSAMPLING
-from streamer.engine.acoustics.features import CONTEXT, HOP, samples_of
+from streamer.engine.acoustics.features import samples_of
 from streamer.engine.acoustics.streaming_model import EnergyFeatures, Floats, ModelState, SlotNetwork
 
 _KEPT: Final = 32  # hops: as many as a step of the usual length has
@@ -25,8 +25,8 @@ class PieceEnergies:
     """Computes the energies of the pieces of each slot, and keeps those that the next step has, too."""
 
     def __init__(self, features: EnergyFeatures, slots: int) -> None:
-        self._features = features
-        self.recent = np.zeros((slots, CONTEXT + _KEPT * HOP), np.float32)  # the last samples
+        self._features, self._hop, self._context = features, features.hop, features.context
+        self.recent = np.zeros((slots, self._context + _KEPT * self._hop), np.float32)  # the last samples
         self.energies = np.zeros((slots, _KEPT, features.mels), np.float32)  # of the last hops
         self.kept = np.zeros(slots, np.int64)  # how many hops these are
 
@@ -38,29 +38,31 @@ class PieceEnergies:
         """Return the energies of the next pieces of each of these slots: [hops, mels]. All have the same length."""
         joined = [np.concatenate(own) for own in pieces]
         # All slots are computed in one call. Those with fewer pieces are padded, and the padding is left out later.
-        samples = np.zeros((len(slots), CONTEXT + max(map(len, joined))), np.float32)
-        samples[:, :CONTEXT] = self.recent[list(slots), -CONTEXT:]
+        context, hop = self._context, self._hop
+        samples = np.zeros((len(slots), context + max(map(len, joined))), np.float32)
+        samples[:, :context] = self.recent[list(slots), -context:]
         for row, own in zip(samples, joined, strict=True):
-            row[CONTEXT : CONTEXT + len(own)] = samples_of(own)
-        found = [rows[: len(own) // HOP] for rows, own in zip(self._features.energies(samples), joined, strict=True)]
+            row[context : context + len(own)] = samples_of(own)
+        found = [rows[: len(own) // hop] for rows, own in zip(self._features.energies(samples), joined, strict=True)]
         for slot, row, energies in zip(slots, samples, found, strict=True):
-            new = row[CONTEXT : CONTEXT + len(energies) * HOP]
+            new = row[context : context + len(energies) * hop]
             self.recent[slot] = np.concatenate((self.recent[slot], new))[-self.recent.shape[1] :]
             self.energies[slot] = np.concatenate((self.energies[slot], energies))[-_KEPT:]
             self.kept[slot] = min(self.kept[slot] + len(energies), _KEPT)
         return found
 
     def find(self, slot: int, samples: Floats) -> Floats:
-        """Return the energies of the first hops of these samples [CONTEXT + hops * HOP] if pieces have the same.
+        """Return the energies of the first hops of these samples [context + hops * hop] if pieces have the same.
 
         The energies of a hop depend on its samples alone, so they are those that would be computed. A step ends with
         a piece, or a frame after it. There are none where a segment begins: its first hops see no sound before them.
         """
-        hops = (len(samples) - CONTEXT) // HOP
+        hop = self._hop
+        hops = (len(samples) - self._context) // hop
         for later in (0, SUBSAMPLING):  # how many hops are in no piece yet
             first = _KEPT - (hops - later)
-            same = samples[: CONTEXT + (hops - later) * HOP]
-            if first >= _KEPT - self.kept[slot] and np.array_equal(self.recent[slot, first * HOP :], same):
+            same = samples[: self._context + (hops - later) * hop]
+            if first >= _KEPT - self.kept[slot] and np.array_equal(self.recent[slot, first * hop :], same):
                 return self.energies[slot, first:]
         return self.energies[slot, :0]
 

@@ -105,6 +105,16 @@ class EnergyFeatures(Protocol):
         """The number of energies of a frame."""
         ...
 
+    @property
+    def hop(self) -> int:
+        """The samples from one frame to the next."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """How many samples before the first hop its frame needs."""
+        ...
+
     def energies(self, samples: Floats) -> Floats:
         """Return the energies [batch, hops, mels] of samples in [-1, 1), with those before the first hop."""
         ...

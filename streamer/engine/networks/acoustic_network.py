@@ -25,14 +25,15 @@ from streamer.engine.acoustics.bundle_files import (
     write_description,
     write_weights,
 )
-from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
-from streamer.engine.acoustics.features import CONTEXT, SAMPLE_RATE
+from streamer.engine.acoustics.encoder_config import STEM_CONTEXT, AnyEncoder, EncoderConfig
+from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.acoustics.speech_detector import PieceEnergies, SpeechDetector
 from streamer.engine.acoustics.streaming_model import ACTIVITY, Emissions, Floats, ModelState
 from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.networks.encoder import Encoder
 from streamer.engine.networks.host_arrays import HostFeatures, host_array, network_detector
 from streamer.engine.networks.log_mel import LogMelNetwork
+from streamer.engine.networks.moonshine_encoder import MoonshineEncoder
 from streamer.engine.waiting import Work
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -43,7 +44,6 @@ class AcousticNetwork(nn.Module):
 
     writes = False
     sample_rate = SAMPLE_RATE
-    frame_samples = FRAME_SAMPLES
     ahead_samples = 0
 
     def __init__(self, description: ModelDescription) -> None:
@@ -52,8 +52,11 @@ class AcousticNetwork(nn.Module):
         self.name = description.name
         self.units = description.units
         self.step_ms = description.step_ms
-        self.features = LogMelNetwork(description.encoder.mels)
-        self.encoder = Encoder(description.encoder)
+        self.frame_samples = description.encoder.frame_samples
+        self.features = LogMelNetwork(description.encoder.mels, description.encoder.hop)
+        self.encoder = encoder_of(description.encoder)
+        # How many samples before a step its frames need.
+        self.context = max(self.features.context, self.encoder_context)
         # In a tuple, so that torch does not make it a part of this module: it has its own file and its own training.
         self._activity: tuple[ActivityNetwork, ...] = ()
 
@@ -72,7 +75,7 @@ class AcousticNetwork(nn.Module):
         """
         model, path = cls(read_description(Path(folder))), Path(folder) / WEIGHTS_FILE
         _fill(model, path, f"{path} does not fit the description of the model")
-        model.encoder.to(dtype or torch.float32)
+        model.encoder.lower(dtype or torch.float32)
         model.set_activity(read_activity(Path(folder)) if activity else None)
         return model.to(device or "cpu").eval().requires_grad_(False)
 
@@ -103,20 +106,34 @@ class AcousticNetwork(nn.Module):
     def forward(
         self, samples: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None
     ) -> Emissions:
-        """Return the log-probabilities of whole utterances: samples [batch, frames * 640], `lengths` in frames."""
-        mel = self.features(functional.pad(samples, (CONTEXT, 0)))
-        emissions: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
+        """Return the log-probabilities of whole utterances: [batch, samples of whole frames], `lengths` in frames."""
+        emissions: Emissions = self.encoder(self.inputs(samples), lengths, chunk_frames, left_frames)
         return emissions
+
+    def inputs(self, samples: Tensor) -> Tensor:
+        """Return what the encoder reads of whole utterances."""
+        padded = functional.pad(samples, (self.encoder_context, 0))
+        return self.features(padded).to(self._dtype) if self.reads_features else padded
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether the encoder reads features. Otherwise it reads samples, and only the activity network reads them."""
+        return isinstance(self.encoder, Encoder)
+
+    @property
+    def encoder_context(self) -> int:
+        """How many samples before its first frame the encoder needs."""
+        return self.features.context if self.reads_features else STEM_CONTEXT
 
     @torch.inference_mode()
     def frames(self, samples: Tensor, lengths: Tensor, chunk_frames: int) -> Tensor:
         """Return the frames of whole utterances, as `encode` gives them."""
-        mel = self.features(functional.pad(samples, (CONTEXT, 0))).to(self._dtype)
-        return self.encoder.frames(mel, lengths, chunk_frames, self.description.encoder.left_frames).float()
+        left = self.description.encoder.left_frames
+        return self.encoder.frames(self.inputs(samples), lengths, chunk_frames, left).float()
 
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots."""
-        state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}
+        state = {"wav": self.features.mean.new_zeros(slots, self.context), **self.encoder.make_state(slots)}
         for activity in self._activity:
             state |= activity.make_state(slots)
         return state
@@ -139,12 +156,13 @@ class AcousticNetwork(nn.Module):
         """Compute one step like `step`, with tensors on the device of the model, and samples in [-1, 1)."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
-        energies = self.energies(state, slots, samples)
+        recent = self._recent(state, slots, samples)
         # This comes before the encoder, because the weights of the encoder fill the cache.
         emissions: Emissions = {}
+        energies = self._energies(recent)
         for activity in self._activity:
             emissions[ACTIVITY] = activity.step(state, slots, energies)
-        return emissions | self.encoder.emissions(self.encode(state, slots, energies))
+        return emissions | self.encoder.emissions(self._encode(state, slots, recent, energies))
 
     def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the emissions of a segment that is complete, [1, frames, units]."""
@@ -155,8 +173,7 @@ class AcousticNetwork(nn.Module):
     def _whole(self, samples: NDArray[np.int16]) -> Emissions:
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
-        energies = self.features.energies(functional.pad(self._audio(samples), (CONTEXT, 0)).unsqueeze(0))
-        emissions = self.encoder.emissions(self.encoder.whole(self.features.normalise(energies)))
+        emissions = self.encoder.emissions(self.encoder.whole(self.inputs(self._audio(samples).unsqueeze(0))))
         return {name: host_array(tensor) for name, tensor in emissions.items()}
 
     @torch.inference_mode()
@@ -169,32 +186,40 @@ class AcousticNetwork(nn.Module):
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
     ) -> tuple[Floats, Floats]:
         """Return the frames of the next samples of these slots, and the energies for the activity network."""
-        numbers = torch.tensor(slots, device=self.device)
-        energies = self.energies(state, numbers, self._audio(samples))
-        return host_array(self.encode(state, numbers, energies)), host_array(energies)
+        frames, energies = self.encode(state, torch.tensor(slots, device=self.device), self._audio(samples))
+        return host_array(frames), host_array(energies)
 
     @torch.inference_mode()
     def glance(self, state: ModelState, slot: int, samples: NDArray[np.int16]) -> list[float]:
         """Return the probabilities of speech in the frames after the last step of this slot. Change no state."""
         probabilities: list[float] = []
         for activity in self._activity:
-            energies = self.features.energies(torch.cat((state["wav"][slot], self._audio(samples))).unsqueeze(0))
+            energies = self._energies(torch.cat((state["wav"][slot], self._audio(samples))).unsqueeze(0))
             state_copy = {name: state[name][[slot]] for name in activity.make_state(1)}
             first = torch.zeros(1, dtype=torch.long, device=self.device)
             probabilities = activity.step(state_copy, first, energies)[0, :, 0].exp().tolist()
         return probabilities
 
     @torch.inference_mode()
-    def energies(self, state: ModelState, slots: Tensor, samples: Tensor) -> Tensor:
-        """Return the energies of the next samples, which are the input of both networks."""
-        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
-        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
-        return self.features.energies(recent)
+    def encode(self, state: ModelState, slots: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the frames of the encoder, which are the input of the heads, and the energies of the samples."""
+        recent = self._recent(state, slots, samples)
+        energies = self._energies(recent)
+        return self._encode(state, slots, recent, energies), energies
 
-    @torch.inference_mode()
-    def encode(self, state: ModelState, slots: Tensor, energies: Tensor) -> Tensor:
-        """Return the frames of the encoder, which are the input of the heads."""
+    def _encode(self, state: ModelState, slots: Tensor, recent: Tensor, energies: Tensor) -> Tensor:
+        if not self.reads_features:
+            return self.encoder.step(state, slots, recent[:, self.context - self.encoder_context :])
         return self.encoder.step(state, slots, self.features.normalise(energies))
+
+    def _recent(self, state: ModelState, slots: Tensor, samples: Tensor) -> Tensor:
+        """Return the next samples after those before them, which the slots keep."""
+        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
+        state["wav"].index_copy_(0, slots, recent[:, -self.context :])
+        return recent
+
+    def _energies(self, recent: Tensor) -> Tensor:
+        return self.features.energies(recent[:, self.context - self.features.context :])
 
     def _audio(self, samples: NDArray[np.int16]) -> Tensor:
         return torch.from_numpy(samples).to(self.device).float() / 32768
@@ -207,6 +232,11 @@ class AcousticNetwork(nn.Module):
         for activity in self._activity:
             activity._apply(fn, recurse)
         return super()._apply(fn, recurse)
+
+
+def encoder_of(config: AnyEncoder) -> Encoder | MoonshineEncoder:
+    """Return an encoder of this shape, with random weights."""
+    return Encoder(config) if isinstance(config, EncoderConfig) else MoonshineEncoder(config)
 
 
 def read_activity(folder: Path) -> ActivityNetwork | None:

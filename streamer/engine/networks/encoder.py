@@ -1,27 +1,22 @@
-"""The encoder in torch: a chunk-causal Conformer.
+"""The encoder in torch: a chunk-causal Conformer, whose parts other encoders use, too.
 
 Each frame of 40 ms sees its own chunk and a bounded past, but not the future.
 
 The same blocks compute whole utterances with masks (in training) and steps with slots (in the service). They differ
-only in the place of the past: see `block_context.py`. As in the literature, a chunk is the frames that are computed
+only in the place of the past: see `BlockContext`. As in the literature, a chunk is the frames that are computed
 together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.acoustics.encoder_config import (
-    ROTATION_PERIOD,
-    SUBSAMPLING,
-    WHOLE_FRAMES,
-    EncoderConfig,
-    rotation_tables,
-)
+from streamer.engine.acoustics.encoder_config import SUBSAMPLING, EncoderConfig, EncoderShape, Tables
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 
 STEM_CONTEXT = 5
@@ -36,8 +31,8 @@ class Encoder(nn.Module):
         self.config = config
         self.stem = SubsamplingStem(config)
         self.blocks = nn.ModuleList(ConformerBlock(config, layer) for layer in range(config.layers))
-        self.outputs = nn.ModuleDict({output.name: nn.Linear(config.width, output.units) for output in config.outputs})
-        self.rotation = RotaryPosition(config.width // config.heads)
+        self.outputs = output_layers(config)
+        self.rotation = RotaryPosition(config.rotation_tables)
 
     def forward(self, mel: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None) -> Emissions:
         """Return the log-probabilities of whole utterances.
@@ -58,7 +53,11 @@ class Encoder(nn.Module):
     def whole(self, mel: Tensor) -> Tensor:
         """Return the frames of a complete segment, [1, frames, width]. They are computed in the longest chunks."""
         lengths = torch.tensor([mel.shape[1] // SUBSAMPLING], device=mel.device)
-        return self.frames(mel.to(self.dtype), lengths, WHOLE_FRAMES, self.config.left_frames)
+        return self.frames(mel.to(self.dtype), lengths, self.config.whole_frames, self.config.left_frames)
+
+    def lower(self, dtype: torch.dtype) -> None:
+        """Compute in this number format."""
+        self.to(dtype)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -150,14 +149,19 @@ class ConformerBlock(nn.Module):
         return output
 
 
+def output_layers(config: EncoderShape) -> nn.ModuleDict:
+    """Return the layers of the heads by name."""
+    return nn.ModuleDict({output.name: nn.Linear(config.frame_width, output.units) for output in config.outputs})
+
+
 class FeedForward(nn.Sequential):
     """The position-wise feed-forward network."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderShape, activation: Callable[[], nn.Module] = nn.SiLU) -> None:
         super().__init__(
             nn.LayerNorm(config.width),
             nn.Linear(config.width, config.feedforward),
-            nn.SiLU(),
+            activation(),
             nn.Linear(config.feedforward, config.width),
         )
 
@@ -165,7 +169,7 @@ class FeedForward(nn.Sequential):
 class SelfAttention(nn.Module):
     """Self-attention over the window of the context."""
 
-    def __init__(self, config: EncoderConfig, layer: int) -> None:
+    def __init__(self, config: EncoderShape, layer: int) -> None:
         super().__init__()
         self.layer = layer
         self.heads = config.heads
@@ -252,15 +256,15 @@ class RotaryPosition(nn.Module):
     cosine: Tensor
     sine: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, tables: Tables) -> None:
         super().__init__()
-        cosine, sine = map(torch.from_numpy, rotation_tables(size))
+        cosine, sine = map(torch.from_numpy, tables)
         self.register_buffer("cosine", cosine, persistent=False)
         self.register_buffer("sine", sine, persistent=False)
 
     def angles(self, positions: Tensor) -> Angles:
         """Return the angles of positions [frames] or [batch, frames]."""
-        phase = positions % ROTATION_PERIOD
+        phase = positions % len(self.cosine)
         return self.cosine[phase][..., None, None, :], self.sine[phase][..., None, None, :]
 
     def forward(self, vectors: Tensor, angles: Angles) -> Tensor:
@@ -317,7 +321,7 @@ class StepContext:
         """`left_frames`: how many frames before the chunk it sees."""
         self.chunk = chunk
         self._rotation = rotation
-        self._keys, self._values, self._conv, self._slots = state["keys"], state["values"], state["conv"], slots
+        self._keys, self._values, self._conv, self._slots = state["keys"], state["values"], state.get("conv"), slots
         start = state["frames"].index_select(0, slots).unsqueeze(1)
         positions = start + torch.arange(chunk, device=slots.device)
         self._angles = rotation.angles(positions)
@@ -344,6 +348,7 @@ class StepContext:
 
     def with_past(self, layer: int, frames: Tensor) -> Tensor:
         """Return these frames after the last ones of their slots. Store the newest for the next step."""
+        assert self._conv is not None  # only an encoder with convolutions calls this
         stored = self._conv[:, layer]
         joined = torch.cat((stored.index_select(0, self._slots), frames), dim=1)
         stored.index_copy_(0, self._slots, joined[:, -stored.shape[1] :])

@@ -18,7 +18,7 @@ class HostFeatures:
 
     def __init__(self, network: LogMelNetwork) -> None:
         self._network = network
-        self.mels = len(network.mean)
+        self.mels, self.hop, self.context = len(network.mean), network.hop, network.context
 
     @torch.inference_mode()
     def energies(self, samples: Floats) -> Floats:

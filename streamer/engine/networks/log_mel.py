@@ -16,15 +16,16 @@ class LogMelNetwork(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, mels: int = 80) -> None:
+    def __init__(self, mels: int = 80, hop: int = HOP) -> None:
         super().__init__()
+        self.hop, self.context = hop, WINDOW - hop
         self.register_buffer("window", torch.from_numpy(hann_window()), persistent=False)
         self.register_buffer("filters", torch.from_numpy(mel_filters(mels)), persistent=False)
         self.register_buffer("mean", torch.zeros(mels))
         self.register_buffer("deviation", torch.ones(mels))
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return the features [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
+        """Return the features [batch, hops, mels] of samples [batch, context + hops * hop]."""
         return self.normalise(self.energies(samples))
 
     def normalise(self, energies: Tensor) -> Tensor:
@@ -33,6 +34,6 @@ class LogMelNetwork(nn.Module):
 
     def energies(self, samples: Tensor) -> Tensor:
         """Return the logarithms of the mel energies, before normalisation."""
-        frames = samples.unfold(-1, WINDOW, HOP) * self.window
+        frames = samples.unfold(-1, WINDOW, self.hop) * self.window
         real, imaginary = torch.view_as_real(torch.fft.rfft(frames, n=FFT)).square().unbind(-1)
         return torch.log((real + imaginary) @ self.filters + FLOOR)

@@ -18,7 +18,8 @@ from streamer.models.graph_writer import CONTRIBUTED
 from streamer.models.onnx_file import ElementType
 
 HEADS: Final = 8
-_ROTATED: Final = 32  # numbers of a key that its position turns
+ROTATED: Final = 32
+"""The numbers of a key that its position turns."""
 _PERIOD: Final = 10_000.0
 _MOST_PLACES: Final = 2_048  # frames and tokens of a segment; more than the longest one has
 _BITS: Final = 8
@@ -73,7 +74,7 @@ class _MoonshineWriter(NetworkWriter):
         self._weights, self._part = weights, part
         self._width = weights.width
         self._size = self._width // HEADS
-        angles = np.arange(_MOST_PLACES)[:, None] * _PERIOD ** (-np.arange(0, _ROTATED, 2) / _ROTATED)
+        angles = np.arange(_MOST_PLACES)[:, None] * _PERIOD ** (-np.arange(0, ROTATED, 2) / ROTATED)
         self._turns = [self.array(table(angles)) for table in (np.cos, np.sin)]
 
     def other(self, name: str) -> Floats:
@@ -98,7 +99,7 @@ class _MoonshineWriter(NetworkWriter):
             domain=CONTRIBUTED,
             interleaved=1,
             num_heads=HEADS,
-            rotary_embedding_dim=_ROTATED,
+            rotary_embedding_dim=ROTATED,
         )
 
     def blocks(self, value: str, weight: RoundedWeight) -> str:

@@ -39,8 +39,7 @@ def test_the_frames_of_the_whole(model: AcousticNetwork) -> None:
     """Whole audio gives the frames that steps give to the heads."""
     samples, slots = torch.randn(2, 640 * 24) * 0.1, torch.tensor([1, 0])
     state = model.make_state(2)
-    energies = [model.energies(state, slots, piece) for piece in samples.split(5120, dim=1)]
-    pieces = [model.encode(state, slots, each) for each in energies]
+    pieces = [model.encode(state, slots, piece)[0] for piece in samples.split(5120, dim=1)]
     whole = model.frames(samples, torch.tensor([24, 24]), 8)
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=0)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from streamer.engine.acoustics.encoder_config import ROTATION_PERIOD, CtcHead, EncoderConfig
+from streamer.engine.acoustics.encoder_config import ROTATION_PERIOD, CtcHead, EncoderConfig, rotation_tables
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.networks.encoder import Encoder, RotaryPosition
 
@@ -123,7 +123,7 @@ def test_an_endless_stream_goes_on_past_the_period_of_the_rotation(encoder: Enco
 
 def test_rotation_depends_on_distance_alone() -> None:
     """The product of a rotated query and key depends only on their distance, beyond the period too."""
-    rotation = RotaryPosition(16)
+    rotation = RotaryPosition(rotation_tables(16))
     query, key = torch.randn(1, 1, 1, 1, 16), torch.randn(1, 1, 1, 1, 16)
 
     def rotated(vector: Tensor, at: int) -> Tensor:

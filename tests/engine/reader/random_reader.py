@@ -64,10 +64,23 @@ def random_weights(seed: int = 5) -> ReaderWeights:
 # Computes the same with numpy in full numbers.
 
 
+def first_frames(weights: ReaderWeights, samples: Floats) -> Floats:
+    """Return what the first convolution gives, [width, frames]."""
+    first: Floats = np.tanh(_convolved(samples[None], weights.other["encoder.conv1.weight"], 64))
+    return first
+
+
 def sound_of(weights: ReaderWeights, samples: Floats) -> list[Floats]:
     """Return the keys and values [heads, frames, size] of each layer of the decoder."""
+    frames = frames_of(weights, samples)
+    names = [f"decoder.layers.{layer}.encoder_attn.{kind}_proj" for layer in range(LAYERS) for kind in "kv"]
+    return [_split(_product(weights, frames, name)) for name in names]
+
+
+def frames_of(weights: ReaderWeights, samples: Floats) -> Floats:
+    """Return the frames of the encoder, [frames, width]."""
     other = weights.other
-    first = np.tanh(_convolved(samples[None], other["encoder.conv1.weight"], 64))
+    first = first_frames(weights, samples)
     even = (first - first.mean()) / np.sqrt(first.var() + 1e-5)
     even = even * other["encoder.groupnorm.weight"][:, None] + other["encoder.groupnorm.bias"][:, None]
     second = _gelu(_convolved(even, other["encoder.conv2.weight"], 3) + other["encoder.conv2.bias"][:, None])
@@ -82,9 +95,7 @@ def sound_of(weights: ReaderWeights, samples: Floats) -> list[Floats]:
         rows = _norm(frames, other[f"{stem}.post_attention_layernorm.weight"])
         hidden = _gelu(_product(weights, rows, f"{stem}.mlp.fc1") + other[f"{stem}.mlp.fc1.bias"])
         frames = frames + _product(weights, hidden, f"{stem}.mlp.fc2") + other[f"{stem}.mlp.fc2.bias"]
-    frames = _norm(frames, other["encoder.layer_norm.weight"])
-    names = [f"decoder.layers.{layer}.encoder_attn.{kind}_proj" for layer in range(LAYERS) for kind in "kv"]
-    return [_split(_product(weights, frames, name)) for name in names]
+    return _norm(frames, other["encoder.layer_norm.weight"])
 
 
 def log_probabilities_of(weights: ReaderWeights, sound: Sequence[Floats], tokens: Sequence[int]) -> Floats:

@@ -1,0 +1,136 @@
+"""A bundle whose encoder reads samples is served like any other: its frames and steps are those of its description."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from streamer.base.events import Heard, as_json
+from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.acoustics.bundle_files import BundleError, ModelDescription
+from streamer.engine.acoustics.encoder_config import CtcHead, MoonshineConfig
+from streamer.engine.bundle import load_recogniser
+from streamer.engine.networks.acoustic_network import AcousticNetwork
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.stream_options import StreamOptions
+from streamer.heads.loading import load_activity_head, load_speech_encoder, load_transcript_head
+from tests.project import BUNDLE
+from tests.samples import pcm
+from workshop.acoustic import units
+
+STEPS_MS = (144, 336, 624)
+FRAME_MS = 48
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide the shipped bundle with another encoder, which is small and has random weights."""
+    folder = tmp_path_factory.mktemp("bundles") / "samples"
+    shutil.copytree(BUNDLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    torch.manual_seed(4)
+    names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS}
+    outputs = tuple(CtcHead(head, 2, len(own)) for head, own in names.items())
+    shape = MoonshineConfig(outputs, width=48, layers=2, heads=4, feedforward=64, rotated=8, left_frames=20)
+    network = AcousticNetwork(ModelDescription("test", shape, names, STEPS_MS))
+    weights = network.state_dict()
+    for head in names:
+        weights[f"encoder.outputs.{head}.weight"].mul_(6)  # so that frames differ in their likeliest units
+        weights[f"encoder.outputs.{head}.bias"][units.BLANK] += 3
+    weights["encoder.outputs.characters.bias"][units.CHARACTERS.index(" ")] += 3
+    network.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recogniser(bundle: Path) -> Recogniser:
+    """Provide the recogniser of this bundle, in full precision."""
+    return load_recogniser(bundle, slots=4, precision="float32")
+
+
+def hear(recogniser: Recogniser, size: int, company: int = 0, **options: Any) -> list[dict[str, Any]]:
+    """Return the events of six seconds of speech in chunks of this size, beside other streams of another age."""
+    audio = np.frombuffer(pcm("talk.flac", 6.0), dtype=np.int16)
+    recogniser.open(1, StreamOptions.from_dict(options, recogniser.model.step_ms, list(recogniser.searches)))
+    for other in range(2, 2 + company):
+        recogniser.open(other, StreamOptions(step_ms=STEPS_MS[other % 3]))
+    found = []
+    for start in range(0, len(audio), size):
+        chunks = [Chunk(1, audio[start : start + size], end=start + size >= len(audio))]
+        chunks += [Chunk(other, audio[7 * other * start % 40_000 :][: 4000 * other]) for other in range(2, 2 + company)]
+        for index, answer in recogniser.step(chunks):
+            assert not isinstance(answer, StreamError), answer
+            if index == 0:
+                found += [event for event in answer if not isinstance(event, Heard)]
+    for other in range(2, 2 + company):
+        recogniser.close(other)
+    return [json.loads(as_json(event)) for event in found]
+
+
+def finals(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what is final, without confidences, which are rounded."""
+    return [
+        {name: event[name] for name in ("text", "start_ms", "end_ms")} for event in events if event["type"] == "final"
+    ]
+
+
+@pytest.mark.parametrize("search", ["lexicon", "greedy"])
+@pytest.mark.parametrize(("asked", "own"), [(160, 144), (320, 336), (640, 624)])
+def test_chunks_and_company_do_not_matter(recogniser: Recogniser, search: str, asked: int, own: int) -> None:
+    """A usual step becomes the nearest one of the model. However the audio comes, the finals are the same."""
+    options: dict[str, Any] = {"search": search, "step_ms": asked, "endpoint": {"longest_ms": 6000}}
+    expected = finals(hear(recogniser, 16 * own, **options))
+    assert expected
+    for size, company in ((1600, 0), (4801, 3), (96_000, 2)):
+        assert finals(hear(recogniser, size, company, **options)) == expected
+
+
+def test_times_are_those_of_its_frames(recogniser: Recogniser) -> None:
+    """Words begin and end at frames of 48 ms, moved by the calibration, and no time lies behind the audio."""
+    events = hear(recogniser, 2560, search="greedy", words=True)
+    words = [word for event in events if event["type"] == "final" for word in event["words"]]
+    assert len(words) > 3
+    starts = [word["start_ms"] for word in words]
+    assert starts == sorted(starts)
+    assert max(word["end_ms"] for word in words) <= 6000
+    moved = {start % FRAME_MS for start in starts[1:]}
+    assert len(moved) <= 3  # rounding, and the start of the segment
+
+
+def test_speech_is_detected_in_pieces_of_whole_frames(recogniser: Recogniser) -> None:
+    """The activity has frames of the same length. Speech is reported where it begins, within some frames."""
+    recogniser.open(1, StreamOptions(step_ms=336))
+    assert recogniser.piece_ms(1) == 2 * FRAME_MS
+    recogniser.close(1)
+    changes = [event for event in hear(recogniser, 1600) if event["type"] == "speech"]
+    assert [event["state"] for event in changes][:1] == ["start"]
+    assert changes[0]["at_ms"] < 1500
+
+
+def test_a_second_pass_reads_whole_segments(recogniser: Recogniser) -> None:
+    """The segment is computed again as one step, the same in any company."""
+    first = finals(hear(recogniser, 5000, second_pass=True))
+    assert first
+    assert finals(hear(recogniser, 1777, 2, second_pass=True)) == first
+
+
+def test_it_has_no_graphs_yet(bundle: Path) -> None:
+    """On a CPU, torch computes it. Whoever asks for graphs learns that there are none for this kind."""
+    with pytest.raises(BundleError, match="no graphs of encoders of the kind moonshine"):
+        AcousticModel.load(bundle)
+    recogniser = load_recogniser(bundle, slots=1)
+    assert isinstance(recogniser.model, AcousticNetwork)
+
+
+def test_the_encoder_alone_and_its_heads(bundle: Path) -> None:
+    """The encoder, the activity and the transcript as separate models take its steps and frames, too."""
+    encoder, heads = load_speech_encoder(bundle, slots=1), load_transcript_head(bundle, slots=1)
+    activity = load_activity_head(bundle, slots=1)
+    assert encoder.model.frame_samples == heads.model.frame_samples == 768
+    assert heads.model.step_ms == STEPS_MS
+    assert activity.mels == 80
