@@ -2,6 +2,7 @@
 
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 [--minutes 10]   train, continue
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 --start BUNDLE --crf-from 0
+    python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 --encoder-from moonshine-tiny
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --evaluate                          errors on dev
     python scripts/train/train_acoustic.py --run RUN --export asr_repo/streaming_asr/1                  write the bundle
 
@@ -25,9 +26,11 @@ import torch
 
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.networks.acoustic_network import AcousticNetwork
+from streamer.models.library import LibraryError
 from workshop.acoustic.augmentation import CONDITIONS
 from workshop.acoustic.growth import Growth
-from workshop.acoustic.losses import GOING_ON, Schedule
+from workshop.acoustic.losses import GOING_ON, NEW_HEADS, Schedule
+from workshop.acoustic.moonshine_start import reader_folder
 from workshop.acoustic.training_run import SIZES, STEPS_MS, PhoneModel, Run, averaged_model, evaluate, report
 from workshop.data.alignment import read_alignments
 from workshop.data.corpus import Corpus, CorpusError
@@ -46,7 +49,7 @@ def main() -> int:
             _evaluate(options)
         else:
             _train(options)
-    except (CorpusError, BundleError) as error:
+    except (CorpusError, BundleError, LibraryError) as error:
         print(f"train: {error}", file=sys.stderr)
         return 1
     return 0
@@ -63,6 +66,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the averaged weights as a bundle")
     new = parser.add_argument_group("a run")
     new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")
+    new.add_argument(
+        "--encoder-from",
+        metavar="READER",
+        help="start a new run with new heads and the encoder of this Moonshine: a reader that was fetched, or a folder",
+    )
+    new.add_argument("--pooled", type=int, default=Run.pooled, help="how many of its frames become one (2)")
+    new.add_argument(
+        "--freeze-convolutions",
+        action="store_true",
+        help="with --encoder-from: its convolutions stay as they are, which is faster",
+    )
     new.add_argument(
         "--grow",
         type=int,
@@ -85,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--plan-minutes", type=float, help="training time after which the learning rate is zero")
     plan.add_argument("--plan-steps", type=int, help="the same, as a number of steps")
     plan.add_argument("--rate", type=float, help="the highest learning rate (default: 2.5e-3, with --start 1.25e-3)")
+    plan.add_argument(
+        "--body-rate",
+        type=float,
+        metavar="SHARE",
+        help="the rate of all weights but the heads, as a share (default: 1, with --encoder-from 0.4)",
+    )
     plan.add_argument(
         "--fall", type=float, default=Schedule.fall, help="share of the plan in which the learning rate falls"
     )
@@ -171,6 +191,8 @@ def _repeated(text: str) -> tuple[str, int]:
 def _train(options: argparse.Namespace) -> None:
     if not (options.work and options.run and (options.plan_minutes or options.plan_steps)):
         raise CorpusError("training needs --work, --run and --plan-minutes or --plan-steps")
+    if options.start and options.encoder_from:
+        raise CorpusError("a run starts from --start or from --encoder-from, not from both")
     if options.grow and not options.start:
         raise CorpusError("--grow needs --start: the model that becomes larger")
     run = Run(
@@ -182,6 +204,9 @@ def _train(options: argparse.Namespace) -> None:
         seed=options.seed,
         batch_seconds=options.batch_seconds,
         start=options.start,
+        encoder_from=reader_folder(options.encoder_from) if options.encoder_from else None,
+        pooled=options.pooled,
+        frozen_stem=options.freeze_convolutions,
         growth=Growth(*options.grow) if options.grow else None,
         teacher=options.teacher,
         taught=options.taught,
@@ -199,8 +224,9 @@ def _train(options: argparse.Namespace) -> None:
 
 def _schedule(options: argparse.Namespace) -> Schedule:
     """Return the plan. A run that starts from a bundle needs no warm start, and a lower learning rate."""
-    usual = GOING_ON if options.start else Schedule()
-    changes = {name: getattr(options, name) for name in ("rate", "aligned_steps") if getattr(options, name) is not None}
+    usual = GOING_ON if options.start else NEW_HEADS if options.encoder_from else Schedule()
+    names = ("rate", "body_rate", "aligned_steps")
+    changes = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return replace(
         usual,
         minutes=options.plan_minutes or 0.0,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from streamer.engine.acoustics.features import HIGHEST_HZ, mel_centres
+from streamer.engine.acoustics.features import HIGHEST_HZ, mel_centres, mel_edges
 from streamer.engine.networks.encoder import ConvolutionModule, FeedForward, SelfAttention
 from workshop.data.corpus import SAMPLE_RATE, Corpus, CorpusError
 from workshop.data.degradation import LIVEABLE_SECONDS, liveable_responses
@@ -59,6 +59,27 @@ class Augmentation:
             widest = self.conditions.widest_voice * (chosen < self.conditions.voices)
             mel = with_other_voices(mel, (1 + widest * (2 * drawn - 1)).to(self._device))
         return masked(mel, lengths, self.conditions, generator)
+
+    def without_bands(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """Return audio [rows, samples] without the bands that `mel` would mask. Voices stay as they are."""
+        size = _fast_length(samples.shape[1])
+        spectra = torch.fft.rfft(samples, n=size)
+        hertz = torch.linspace(0, SAMPLE_RATE / 2, spectra.shape[1], device=samples.device)
+        keep = torch.ones(spectra.shape, dtype=torch.bool, device=samples.device)
+        edges = mel_edges(MELS)
+        for _ in range(self.conditions.bands):
+            width = torch.rand(len(samples), generator=generator) * self.conditions.widest_band
+            start = torch.rand(len(samples), generator=generator) * (MELS - width)
+            first, last = (
+                torch.from_numpy(np.interp(each.numpy(), np.arange(len(edges)), edges)).float()
+                for each in (start, start + width)
+            )
+            keep &= ~_between(hertz, first, last)
+        return torch.fft.irfft(spectra * keep, n=size)[:, : samples.shape[1]]
+
+    def kept(self, lengths: Tensor, frames: int, frame_ms: float, generator: torch.Generator) -> Tensor:
+        """Return 0 for the frames of some stretches and 1 for all others, [rows, frames]. `lengths` are in frames."""
+        return (~_stretches(lengths, frames, frame_ms / HOP_MS, self.conditions, generator)).float()
 
     def _in_rooms(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Return these rows in recorded and synthetic rooms."""
@@ -205,24 +226,35 @@ def _band(spectrum: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
 # SpecAugment: hides bands and stretches of the features, so that the model does not rely on single clues.
 
 HOPS_A_FRAME = 4
+HOP_MS = 10
+MELS = 80
 
 
 def masked(mel: Tensor, lengths: Tensor, conditions: Conditions, generator: torch.Generator) -> Tensor:
     """Return features [rows, hops, mels] in which some bands and stretches have their mean. `lengths` are in frames."""
     rows, hops, mels = mel.shape
     keep = torch.ones(rows, hops, mels, dtype=torch.bool, device=mel.device)
-    bands, times = torch.arange(mels, device=mel.device), torch.arange(hops, device=mel.device)
-    spans = (lengths * HOPS_A_FRAME).cpu()
+    bands = torch.arange(mels, device=mel.device)
     for _ in range(conditions.bands):
         width = torch.rand(rows, generator=generator) * conditions.widest_band
         start = torch.rand(rows, generator=generator) * (mels - width)
         keep &= ~_between(bands, start, start + width).unsqueeze(1)
-    longest = (spans * conditions.longest_share).clamp(max=conditions.longest_stretch)
-    for _ in range(conditions.stretches):
-        width = torch.rand(rows, generator=generator) * longest
-        start = torch.rand(rows, generator=generator) * (spans - width)
-        keep &= ~_between(times, start, start + width).unsqueeze(2)
+    keep &= ~_stretches(lengths * HOPS_A_FRAME, hops, 1.0, conditions, generator).unsqueeze(2)
     return mel * keep
+
+
+def _stretches(
+    lengths: Tensor, longest: int, hops: float, conditions: Conditions, generator: torch.Generator
+) -> Tensor:
+    """Return which of `longest` frames of each row lie in a masked stretch. A frame has this many `hops`."""
+    times, spans = torch.arange(longest, device=lengths.device), lengths.cpu()
+    widest = (spans * conditions.longest_share).clamp(max=conditions.longest_stretch / hops)
+    masked = torch.zeros(len(lengths), longest, dtype=torch.bool, device=lengths.device)
+    for _ in range(conditions.stretches):
+        width = torch.rand(len(lengths), generator=generator) * widest
+        start = torch.rand(len(lengths), generator=generator) * (spans - width)
+        masked |= _between(times, start, start + width)
+    return masked
 
 
 def _between(positions: Tensor, start: Tensor, end: Tensor) -> Tensor:

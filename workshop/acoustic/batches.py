@@ -15,6 +15,7 @@ from workshop.data.alignment import Alignment
 from workshop.data.corpus import SAMPLE_RATE, Corpus, Utterance
 
 FRAME = 640
+"""The samples of a frame of the shipped model."""
 FRAME_MS = 40
 DELAY_FRAMES = 1
 """How much later than a phone its label is in the warm start, because a causal model must hear the phone first."""
@@ -73,8 +74,10 @@ class Batches:
         recipe: Recipe,
         device: torch.device,
         synthetic: Corpus | None = None,
+        frame: int = FRAME,
     ) -> None:
-        """`synthetic` is speech that `epoch` can mix in."""
+        """`synthetic` is speech that `epoch` can mix in. `frame`: the samples of a frame of the model."""
+        self._frame = frame
         self._alignments = alignments
         self._seed = seed
         self._recipe = recipe
@@ -114,12 +117,12 @@ class Batches:
         samples = torch.zeros(len(rows), max(spans), device=self._device)
         for number, row in enumerate(rows):
             self._fill(samples[number], row)
-        frames = -(-int(max(spans) / speed) // FRAME)
+        frames = -(-int(max(spans) / speed) // self._frame)
         if speed != 1.0:
             size = int(samples.shape[1] / speed)
             samples = torch.nn.functional.interpolate(samples.unsqueeze(1), size=size, mode="linear").squeeze(1)
-        samples = torch.nn.functional.pad(samples, (0, frames * FRAME - samples.shape[1]))
-        lengths = torch.tensor([max(int(span / speed) // FRAME, 1) for span in spans])
+        samples = torch.nn.functional.pad(samples, (0, frames * self._frame - samples.shape[1]))
+        lengths = torch.tensor([max(int(span / speed) // self._frame, 1) for span in spans])
         texts = [" ".join(part.utterance.text for part in row.parts) for row in rows]
         targets = {
             "phones": [[unit for part in row.parts for unit in units.phones(part.alignment)] for row in rows],
@@ -130,7 +133,7 @@ class Batches:
             lengths,
             {head: torch.tensor([unit for row in sequences for unit in row]) for head, sequences in targets.items()},
             {head: torch.tensor([len(row) for row in sequences]) for head, sequences in targets.items()},
-            torch.from_numpy(np.stack([row.labels(frames, speed) for row in rows])),
+            torch.from_numpy(np.stack([row.labels(frames, speed * self._frame) for row in rows])),
             texts,
             sum(spans) / SAMPLE_RATE,
         ).to(self._device)
@@ -222,8 +225,12 @@ class _Row:
     loudness: float
     seed: int
 
-    def labels(self, frames: int, speed: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the phone of every frame, with blanks in silence. If a part has no alignment, no frame has a label."""
+    def labels(self, frames: int, samples: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the phone of every frame, with blanks in silence. If a part has no alignment, no frame has a label.
+
+        `samples`: how many of this row become a frame.
+        """
+        frame_ms = samples * 1000 / SAMPLE_RATE
         labels = np.full(frames, units.BLANK)
         if not all(part.alignment.aligned for part in self.parts):
             labels[:] = UNLABELLED
@@ -231,14 +238,13 @@ class _Row:
         for part in self.parts:
             shift = (part.offset - part.first) * 1000 / SAMPLE_RATE
             for phone, start, length, _ in part.alignment.phones:
-                first, last = ((shift + time) / speed / FRAME_MS for time in (start, start + length))
+                first, last = ((shift + time) / frame_ms for time in (start, start + length))
                 labels[round(first) + DELAY_FRAMES : round(last) + DELAY_FRAMES] = units.PHONE_NUMBER[phone]
         return labels
 
 
 # A prepared set in batches for evaluation: utterances of similar length, each with the tail that a service adds.
 
-FRAME_SAMPLES = FRAME_MS * SAMPLE_RATE // 1000
 BATCH_SECONDS = 120
 # A service adds the same at the end of a stream, because the model emits the last word with a delay.
 TAIL_SAMPLES = SAMPLE_RATE * 6 // 10
@@ -256,10 +262,13 @@ def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
     yield batch
 
 
-def padded(corpus: Corpus, utterance: Utterance, longest: int) -> Tensor:
-    """Add a tail of faint noise to these samples, up to the length of `longest` samples with their own tail."""
+def padded(corpus: Corpus, utterance: Utterance, longest: int, frame: int = FRAME) -> Tensor:
+    """Add a tail of faint noise to these samples, up to the length of `longest` samples with their own tail.
+
+    The result has whole frames of this many samples.
+    """
     generator = torch.Generator().manual_seed(0)
-    whole = -(-(longest + TAIL_SAMPLES) // FRAME_SAMPLES) * FRAME_SAMPLES
+    whole = -(-(longest + TAIL_SAMPLES) // frame) * frame
     samples = torch.randn(whole, generator=generator) * TAIL_LEVEL
     samples[: utterance.samples] = torch.from_numpy(corpus.samples(utterance).copy()).float() / 32768.0
     return samples

@@ -115,6 +115,9 @@ class Schedule:
     """The plan ends after these steps. Without them it ends after these minutes."""
 
     rate: float = 2.5e-3
+    body_rate: float = 1.0
+    """The rate of all weights but the heads, as a share: lower where only the heads are new."""
+
     rise_steps: int = 150
     fall: float = 0.35
     aligned_steps: int = 200
@@ -180,6 +183,9 @@ class Schedule:
 GOING_ON = Schedule(rate=1.25e-3, rise_steps=60, aligned_steps=0, short_steps=0)
 """A run that starts from trained weights."""
 
+NEW_HEADS = Schedule(body_rate=0.4)
+"""A run whose encoder has trained weights of others, and new heads."""
+
 
 # The consistency loss (CR-CTC, Yao et al. 2024): two differently masked views of the same audio must agree.
 
@@ -243,6 +249,11 @@ class Teacher:
     def _written_at(self) -> int:
         weights = self._bundle / WEIGHTS_FILE
         return weights.stat().st_mtime_ns if weights.is_file() else 0
+
+    @property
+    def frame_samples(self) -> int:
+        """The samples of its frames."""
+        return self._model.frame_samples
 
     @torch.no_grad()
     def lesson(self, samples: Tensor, lengths: Tensor, chunk_frames: int, left_frames: int | None) -> Lesson:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.acoustics.bundle_files import MODEL_FILE, ModelDescription
 from streamer.engine.acoustics.encoder_config import STEM_SAMPLES, CtcHead, MoonshineConfig
 from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.networks.acoustic_network import AcousticNetwork
@@ -61,8 +61,14 @@ def reader_folder(reader: str) -> Path:
 def start_from(folder: Path, *, pooled: int = 2) -> AcousticNetwork:
     """Return a network with the weights of the reader in this folder. CorpusError if they are of another kind.
 
-    `pooled`: how many frames of Moonshine a frame has.
+    `pooled`: how many frames of Moonshine a frame has. The folder may also be a bundle that was made so before, which
+    needs no onnxruntime.
     """
+    if (folder / MODEL_FILE).is_file():
+        made = AcousticNetwork.load(folder, activity=False)
+        if made.reads_features:
+            raise CorpusError(f"{folder} is a bundle, but its encoder does not read samples as Moonshine's does")
+        return made.requires_grad_(True)
     try:
         weights = read_weights(folder)
     except UnknownReader as error:

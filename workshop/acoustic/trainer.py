@@ -12,17 +12,16 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.nn import functional
 
-from streamer.engine.acoustics.features import CONTEXT
 from streamer.engine.networks.acoustic_network import AcousticNetwork
+from streamer.engine.networks.moonshine_encoder import MoonshineEncoder
 from workshop.acoustic.augmentation import CONDITIONS, Augmentation
 from workshop.acoustic.batches import Batch, Batches
 from workshop.acoustic.losses import VIEWS, HeadLosses, Lesson, Schedule, Teacher, doubled
 from workshop.data.corpus import CorpusError
 
-CHUNKS = (4, 8, 8, 16, 16, 0)
-LEFTS = (40, 64, 64, 96)
+CHUNKS_MS = (160, 320, 320, 640, 640, 0)
+LEFTS_MS = (1600, 2560, 2560, 3840)
 EVERYTHING = 1e9
 
 
@@ -51,17 +50,29 @@ class Trainer:
         self._precision = precision
         self._losses = losses or HeadLosses(schedule)
         self._teacher = teacher
+        frame_ms = model.description.encoder.frame_ms
+        self._chunks, self._lefts = ([round(each / frame_ms) for each in ms] for ms in (CHUNKS_MS, LEFTS_MS))
         matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
-        chosen = {id(weight) for weight in matrices}
-        rest = [weight for weight in model.parameters() if id(weight) not in chosen]
         self._muon = Muon(matrices, precision, processes=self.processes)
-        self._adam = torch.optim.AdamW(rest, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
+        self._adam = torch.optim.AdamW(self._groups(matrices), lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
         self.step = 0
         self.epoch = 0
         self.position = 0
         self.synthetic = 0.0  # the share in this epoch
         self.trained_seconds = 0.0
         self.audio_seconds = 0.0
+
+    def _groups(self, matrices: Sequence[nn.Parameter]) -> list[dict[str, Any]]:
+        """Return the weights that are no matrices of blocks, in groups with a share of the learning rate."""
+        chosen, heads = (
+            {id(weight) for weight in some} for some in (matrices, self.model.encoder.outputs.parameters())
+        )
+        rest = [weight for weight in self.model.parameters() if weight.requires_grad and id(weight) not in chosen]
+        share = self._schedule.body_rate
+        if share == 1:
+            return [{"params": rest}]
+        body, new = ([weight for weight in rest if (id(weight) in heads) is own] for own in (False, True))
+        return [{"params": new}, {"params": body, "share": share}]
 
     @property
     def progress(self) -> float:
@@ -108,15 +119,23 @@ class Trainer:
 
     @torch.no_grad()
     def measure_features(self, number: int = 12) -> None:
-        """Set the features' mean and deviation from the first batches."""
-        energies = []
+        """Set the features' mean and deviation, or the usual loudness of samples, from the first batches."""
+        energies, levels = [], []
+        encoder = self.model.encoder
         for utterances in self._batches.epoch(0, EVERYTHING)[:number]:
             batch = self._batches.tensors(utterances, f"{self._seed} features")
             samples = self._augmentation.audio(batch.samples, self._generator())
-            energies.append(self.model.features.energies(samples).flatten(0, 1))
-        deviation, mean = torch.std_mean(torch.cat(energies), dim=0)
-        self.model.features.mean.copy_(mean)
-        self.model.features.deviation.copy_(deviation)
+            if isinstance(encoder, MoonshineEncoder):
+                levels.append(encoder.stem.levels(samples))
+            else:
+                energies.append(self.model.features.energies(samples).flatten(0, 1))
+        if isinstance(encoder, MoonshineEncoder):
+            mean, square = torch.cat(levels).T
+            encoder.stem.level.copy_(torch.stack((mean.mean(), square.log().mean().exp())))
+        else:
+            deviation, mean = torch.std_mean(torch.cat(energies), dim=0)
+            self.model.features.mean.copy_(mean)
+            self.model.features.deviation.copy_(deviation)
         self.average = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def averaged(self) -> AcousticNetwork:
@@ -150,8 +169,8 @@ class Trainer:
 
     def _learn(self, batch: Batch) -> dict[str, float]:
         shared, generator = self._generator(), self._generator(self.processes.rank)
-        chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=shared))]
-        left = LEFTS[int(torch.randint(len(LEFTS), (), generator=shared))] if chunk else None
+        chunk = self._chunks[int(torch.randint(len(self._chunks), (), generator=shared))]
+        left = self._lefts[int(torch.randint(len(self._lefts), (), generator=shared))] if chunk else None
         lesson: Lesson | None = None
         if self._schedule.is_usual(self.progress):
             self._augmentation.conditions = CONDITIONS["usual"]
@@ -159,14 +178,13 @@ class Trainer:
             if self._teacher:
                 lesson = self._teacher.lesson(batch.samples, batch.lengths, chunk, left)
             samples = self._augmentation.audio(batch.samples, generator)
-            mel = self.model.features(functional.pad(samples, (CONTEXT, 0)))
             if self._schedule.consistency:
-                batch, mel = doubled(batch), mel.repeat(VIEWS, 1, 1)
+                batch, samples = doubled(batch), samples.repeat(VIEWS, 1)
                 lesson = lesson and lesson.repeated(VIEWS)
-            mel = self._augmentation.mel(mel, batch.lengths, generator)
+            inputs = self._inputs(samples, batch.lengths, generator)
         device = self.model.device.type
         with torch.autocast(device, self._precision, enabled=self._precision != torch.float32):
-            emissions = self.model.encoder(mel, batch.lengths, chunk, left)
+            emissions = self.model.encoder(inputs[0], batch.lengths, chunk, left, *inputs[1:])
         losses = self._losses(emissions, batch, self.step, lesson)
         loss = losses.total
         (loss / self.processes.size).backward()
@@ -175,13 +193,23 @@ class Trainer:
         rate = self._schedule.learning_rate(self.step, self.progress)
         if torch.isfinite(norm):
             for group in self._adam.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group.get("share", 1.0)
             self._adam.step()
-            self._muon.step(rate)
+            self._muon.step(rate * self._schedule.body_rate)
             self._follow()
         self.model.zero_grad(set_to_none=True)
         figures = {name: value.item() for name, value in (losses.losses | losses.figures).items()}
         return {"loss": loss.item(), **figures, "norm": norm.item(), "rate": rate, "chunk": chunk}
+
+    def _inputs(self, samples: Tensor, lengths: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Return what the encoder reads, with masks: features, or samples and the frames that it must do without."""
+        if self.model.reads_features:
+            return (self._augmentation.mel(self.model.inputs(samples), lengths, generator),)
+        samples = self._augmentation.without_bands(samples, generator)
+        shape = self.model.description.encoder
+        frames = samples.shape[1] // shape.frame_samples
+        kept = self._augmentation.kept(lengths, frames, shape.frame_ms, generator)
+        return self.model.inputs(samples), kept
 
     @torch.no_grad()
     def _follow(self) -> None:

@@ -24,9 +24,10 @@ from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic import units
 from workshop.acoustic.augmentation import CONDITIONS, Augmentation, add_dropout
-from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, Batches, Recipe, batches, padded
+from workshop.acoustic.batches import TAIL_SAMPLES, Batches, Recipe, batches, padded
 from workshop.acoustic.growth import Growth, grown
 from workshop.acoustic.losses import HeadLosses, Schedule, Teacher
+from workshop.acoustic.moonshine_start import start_from
 from workshop.acoustic.trainer import ProcessGroup, Trainer
 from workshop.data.alignment import Alignment, read_alignments, read_targets
 from workshop.data.corpus import Corpus, CorpusError, Utterance
@@ -81,6 +82,9 @@ class Run:
     seed: int = 1
     batch_seconds: float = Recipe.seconds
     start: Path | None = None  # a bundle, for a new run
+    encoder_from: Path | None = None  # the folder of a Moonshine, for a new run with its encoder
+    pooled: int = 2  # how many of its frames become one
+    frozen_stem: bool = False  # the convolutions of an encoder that reads samples stay as they are
     growth: Growth | None = None  # makes the model of that bundle larger
     teacher: Path | None = None  # the bundle of a model to learn from, beside the transcripts
     taught: float = 0.7  # the weight of the distance from the teacher
@@ -140,6 +144,9 @@ class Run:
             torch.set_num_threads(1)
         torch.manual_seed(self.seed)
         device = torch.device(self.device)
+        path = _checkpoint_path(self.folder)
+        state = _checkpoint(path) if path.exists() else None
+        model = self._model(state).to(device)
         corpus, alignments = Corpus(self.work, "train"), read_targets(self.work, "train")
         tables = None
         if self.schedule.crf_from is not None:
@@ -148,20 +155,22 @@ class Run:
         if synthetic:
             alignments |= read_alignments(self.work, "synthetic")
         recipe = Recipe(seconds=self.batch_seconds, repeated=self.repeated)
-        batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic)
+        frame = model.frame_samples
+        batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic, frame)
         noise, rooms = Corpus(self.work, "noise"), Corpus(self.work, "rooms")
         augmentation = Augmentation(noise, rooms, device, CONDITIONS[self.conditions])
-        path = _checkpoint_path(self.folder)
-        state = _checkpoint(path) if path.exists() else None
         alternatives = None
         if self.schedule.errors_from is not None:
             alternatives = BeamAlternatives.load(asr_repository() / "streaming_asr" / "1")
         losses = HeadLosses(self.schedule, tables, self.phone_model.heads, alternatives)
-        model = self._model(state).to(device)
         if self.dropout:
             add_dropout(model.encoder, self.dropout)
         precision = precision_of(device)
         teacher = Teacher(self.teacher, self.taught, device) if self.teacher else None
+        if teacher and teacher.frame_samples != frame:
+            raise CorpusError(
+                f"{self.teacher} cannot teach: its frames have {teacher.frame_samples} samples, not {frame}"
+            )
         trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses, teacher)
         if state:
             trainer.load(state)
@@ -170,8 +179,18 @@ class Run:
         return trainer
 
     def _model(self, state: dict[str, Any] | None) -> AcousticNetwork:
+        model = self._new_model(state)
+        if self.frozen_stem:
+            if model.reads_features:
+                raise CorpusError("only an encoder that reads samples has convolutions that can stay as they are")
+            model.encoder.stem.requires_grad_(False)
+        return model
+
+    def _new_model(self, state: dict[str, Any] | None) -> AcousticNetwork:
         if state:
             return AcousticNetwork(ModelDescription.from_json(json.loads(state["description"])))
+        if self.encoder_from:
+            return start_from(self.encoder_from, pooled=self.pooled)
         if self.start:
             model = AcousticNetwork.load(self.start)
             return (grown(model, self.growth) if self.growth else model).requires_grad_(True)
@@ -196,6 +215,12 @@ def averaged_model(run: Path) -> AcousticNetwork:
     model = AcousticNetwork(ModelDescription.from_json(json.loads(state["description"])))
     model.load_state_dict(state["average"])
     return model.eval().requires_grad_(False)
+
+
+def steps_of(run: Path) -> int:
+    """Return how many steps the run in this folder has made; 0 if there is none yet."""
+    path = _checkpoint_path(run)
+    return int(_checkpoint(path)["step"]) if path.is_file() else 0
 
 
 def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
@@ -333,10 +358,12 @@ def evaluate(
     """Return the error rates by corpus and of everything ("all"), at one step length."""
     errors: dict[str, Errors] = defaultdict(Errors)
     for utterances in batches(corpus):
-        samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
+        longest, frame = utterances[-1].samples, model.frame_samples
+        samples = torch.stack([padded(corpus, utterance, longest, frame) for utterance in utterances])
         lengths = torch.tensor([(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances])
-        left = model.description.encoder.left_frames
-        emissions = model(samples.to(model.device), lengths.to(model.device), step_ms // FRAME_MS, left)
+        shape = model.description.encoder
+        chunk = round(step_ms / shape.frame_ms)
+        emissions = model(samples.to(model.device), lengths.to(model.device), chunk, shape.left_frames)
         best = {head: emissions[head].argmax(-1).tolist() for head in ("phones", "characters")}
         for row, (utterance, length) in enumerate(zip(utterances, lengths.tolist(), strict=True)):
             phones, letters = (units.collapse(best[head][row][:length]) for head in ("phones", "characters"))

@@ -70,7 +70,9 @@ class ModelAligner:
     def align(self, corpus: Corpus, utterances: list[Utterance]) -> list[Alignment]:
         """Align utterances of similar length."""
         longest = max(utterance.samples for utterance in utterances)
-        samples = torch.stack([padded(corpus, utterance, longest) for utterance in utterances])
+        samples = torch.stack(
+            [padded(corpus, utterance, longest, self.model.frame_samples) for utterance in utterances]
+        )
         lengths = [(utterance.samples + TAIL_SAMPLES) // self.model.frame_samples for utterance in utterances]
         left = self.model.description.encoder.left_frames
         emissions = self.model(samples, torch.tensor(lengths), STEP_FRAMES, left)["phones"]

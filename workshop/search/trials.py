@@ -24,7 +24,7 @@ from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.rescoring import Rescorer
 from streamer.engine.search.search import BeamOptions, HypothesisWord
 from workshop.acoustic import units
-from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, batches, padded
+from workshop.acoustic.batches import TAIL_SAMPLES, batches, padded
 from workshop.data.corpus import Corpus, CorpusError, Utterance, replacing
 
 STEP_FRAMES = 8
@@ -162,10 +162,12 @@ def _compute(model: AcousticNetwork, corpus: Corpus, step_ms: int) -> dict[str, 
     """Compute the emissions of all heads at once, because the encoder takes most of the time."""
     by_head: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
     for utterances in batches(corpus):
-        samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
+        samples = torch.stack(
+            [padded(corpus, utterance, utterances[-1].samples, model.frame_samples) for utterance in utterances]
+        )
         lengths = [(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances]
         left = model.description.encoder.left_frames
-        emissions = model(samples, torch.tensor(lengths), step_ms // FRAME_MS, left)
+        emissions = model(samples, torch.tensor(lengths), round(step_ms / model.description.encoder.frame_ms), left)
         for head, of_head in by_head.items():
             for row, (utterance, length) in enumerate(zip(utterances, lengths, strict=True)):
                 of_head[utterance.name] = emissions[head][row, :length].clone()

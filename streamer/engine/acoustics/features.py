@@ -44,7 +44,7 @@ class LogMel:
         self.hop, self.context = hop, WINDOW - hop
         self._mean, self._deviation = mean.astype(np.float32), deviation.astype(np.float32)
         self._window = hann_window()
-        edges = np.searchsorted(_BINS, _mel_edges(self.mels))
+        edges = np.searchsorted(_BINS, mel_edges(self.mels))
         self._begins, self._gaps = edges[:-1], edges[:-1] == edges[1:]
         self._rising, self._falling = _slopes(self.mels)
 
@@ -105,7 +105,7 @@ _BINS: Final = np.linspace(0, SAMPLE_RATE / 2, FFT // 2 + 1)
 
 def mel_filters(mels: int) -> Floats:
     """Return the filters as a matrix [FFT / 2 + 1, mels]."""
-    edges, (rising, falling) = _mel_edges(mels), _slopes(mels)
+    edges, (rising, falling) = mel_edges(mels), _slopes(mels)
     filters = np.zeros((len(_BINS), mels + 2))
     between = np.searchsorted(edges, _BINS, side="right") - 1  # the number of the last edge before each bin
     inside = (between >= 0) & (between <= mels)
@@ -117,12 +117,12 @@ def mel_filters(mels: int) -> Floats:
 
 def mel_centres(mels: int) -> Doubles:
     """Return the frequencies in the middle of these filters, in Hz."""
-    return _mel_edges(mels)[1:-1]
+    return mel_edges(mels)[1:-1]
 
 
 def _slopes(mels: int) -> tuple[Doubles, Doubles]:
     """Return for each bin the weight in the filter that rises there, and in the one that falls; 0 if there is none."""
-    edges = _mel_edges(mels)
+    edges = mel_edges(mels)
     between = np.searchsorted(edges, _BINS, side="right") - 1
     inside = (between >= 0) & (between <= mels)
     place = np.clip(between, 0, mels)
@@ -130,7 +130,8 @@ def _slopes(mels: int) -> tuple[Doubles, Doubles]:
     return rising, np.where(inside, 1.0 - rising, 0.0)
 
 
-def _mel_edges(mels: int) -> Doubles:
+def mel_edges(mels: int) -> Doubles:
+    """Return the edges of these filters in Hz, two more than there are filters."""
     edges = np.linspace(_mel(LOWEST_HZ), _mel(HIGHEST_HZ), mels + 2)
     hertz: Doubles = 700.0 * (10.0 ** (edges / 2595.0) - 1.0)
     return hertz

@@ -163,7 +163,7 @@ class SampleStem(nn.Module):
         and of its square.
         """
         with torch.autocast(samples.device.type, enabled=False):
-            hidden = torch.tanh(self.first(samples.float().unsqueeze(2)))
+            hidden = self._heard(samples)
             ones = torch.ones_like(hidden[:, :, 0])
             sums = torch.stack((ones, hidden.mean(2), hidden.square().mean(2)), 2).cumsum(1) + heard.unsqueeze(1)
             # The next step begins with the last frames of this one, because the other convolutions overlap.
@@ -177,6 +177,14 @@ class SampleStem(nn.Module):
         hidden = functional.gelu(self.second(hidden))
         frames: Tensor = functional.gelu(self.third(hidden))
         return frames, after
+
+    def levels(self, samples: Tensor) -> Tensor:
+        """Return the mean of what the first convolution gives for each row, and the mean of its square."""
+        hidden = self._heard(samples).flatten(1)
+        return torch.stack((hidden.mean(1), hidden.square().mean(1)), 1)
+
+    def _heard(self, samples: Tensor) -> Tensor:
+        return torch.tanh(self.first(samples.float().unsqueeze(2)))
 
 
 class ChannelScale(nn.Module):

@@ -89,6 +89,8 @@ def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, 
         (("--run", "nowhere", "--export", "b"), "there is no trained run in this folder yet"),
         (("--work", "w", "--run", "r", "--plan-minutes", "1", "--processes", "0"), "--processes must be 1 or more"),
         (("--work", "w", "--run", "r", "--plan-minutes", "1", "--grow", "2", "64"), "--grow needs --start"),
+        (("--work", "w", "--run", "r", "--plan-steps", "1", "--start", "b", "--encoder-from", "m"), "not from both"),
+        (("--work", "w", "--run", "r", "--plan-steps", "1", "--encoder-from", "moonshine-tyni"), "no reader moonshine"),
     ],
 )
 def test_what_is_missing_is_said(arguments: tuple[str, ...], complaint: str) -> None:

@@ -47,6 +47,29 @@ def test_augmented_audio_stays_audio(tmp_path: Path, conditions: Conditions) -> 
     assert 0 < masked.mean() < 1
 
 
+def test_bands_and_stretches_of_samples(tmp_path: Path) -> None:
+    """Samples lose bands of frequencies and keep all others; as much of the frames is hidden as of features."""
+    work = make_work(tmp_path)
+    conditions = Conditions(bands=1, widest_band=40, stretches=2, longest_share=0.2, longest_stretch=40)
+    augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU, conditions)
+    generator = torch.Generator().manual_seed(3)
+    samples = torch.randn(30, 1 << 14)
+    spectra = [torch.fft.rfft(each).abs() for each in (samples, augmentation.without_bands(samples, generator))]
+    gone = spectra[1] < 0.01 * spectra[0]
+    assert 0.05 < gone.float().mean() < 0.4
+    torch.testing.assert_close(spectra[1][~gone], spectra[0][~gone], atol=1e-2, rtol=1e-2)
+    edges = [row.nonzero().flatten() for row in gone if row.any()]
+    assert all(len(own) == own[-1] - own[0] + 1 for own in edges)  # one band in each row
+    lengths = torch.tensor([200] * 29 + [0])
+    kept = augmentation.kept(lengths, 201, 48.0, generator)
+    assert kept.shape == (30, 201)
+    assert kept[:, 200].all()
+    assert kept[29].all()
+    hidden = (1 - kept[:29]).sum(1)
+    assert hidden.mean() > 0
+    assert hidden.max() <= 2 * math.ceil(40 * 10 / 48)  # 40 feature frames of 10 ms, in frames of 48 ms
+
+
 def test_each_row_gets_its_own_noise_within_bounds(tmp_path: Path) -> None:
     """Noise is 5 to 30 dB below the speech of its row, and without noise rows only become louder or quieter."""
     work = make_work(tmp_path)

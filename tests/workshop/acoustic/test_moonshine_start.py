@@ -13,6 +13,7 @@ from streamer.engine.networks.moonshine_encoder import MoonshineEncoder
 from streamer.engine.reader.weights import DECODER_FILE
 from streamer.models.library import LibraryError
 from tests.engine.reader.random_reader import WIDTH, first_frames, frames_of, random_weights, write_reader
+from tests.project import BUNDLE
 from workshop.acoustic.moonshine_start import halves_of, reader_folder, start_from
 from workshop.data.corpus import CorpusError
 
@@ -33,6 +34,20 @@ def test_the_frames_are_those_of_moonshine(tmp_path: Path, pooled: int, monkeypa
         found = encoder.frames(torch.from_numpy(samples[None]), torch.tensor([20 // pooled]), 20, 0)
     # Positions turn by nearly the same angles as there.
     np.testing.assert_allclose(found.reshape(20, WIDTH), expected, atol=0.02)
+
+
+def test_a_start_that_was_written(tmp_path: Path) -> None:
+    """A bundle that was made so before is a start, too, up to rounding. One with another encoder is not."""
+    write_reader(tmp_path, random_weights(), signed=False)
+    made = start_from(tmp_path)
+    made.save(tmp_path / "start")
+    again = start_from(tmp_path / "start")
+    assert again.description == made.description
+    for name, weights in made.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], weights, atol=1e-3, rtol=1e-3)
+    assert all(weight.requires_grad for weight in again.parameters())
+    with pytest.raises(CorpusError, match="does not read samples"):
+        start_from(BUNDLE)
 
 
 def test_numbers_are_rotated_in_pairs_as_there() -> None:

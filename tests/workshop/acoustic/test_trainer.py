@@ -15,6 +15,7 @@ from torch import nn
 from tests.project import ROOT
 from tests.workshop.acoustic.tiny_run import trainer
 from workshop.acoustic.augmentation import Conditions
+from workshop.acoustic.losses import Schedule
 from workshop.acoustic.trainer import Muon, ProcessGroup, orthogonal
 
 
@@ -52,6 +53,21 @@ def test_the_last_part_of_a_plan_has_usual_conditions(work: Path, usual_last: fl
     run.train(1.0, figures.append, lambda: len(figures) >= 2)
     assert len(masked) == 2
     assert all(share < 0.6 if usual_last else share > 0.95 for share in masked)
+
+
+def test_new_heads_learn_faster_than_what_is_trained(work: Path) -> None:
+    """With a rate of its own for the body, all but the heads changes by this share of what it would otherwise."""
+    changes: dict[float, dict[str, float]] = {}
+    for share in (1.0, 0.25):
+        run = trainer(work, 1.0, schedule=Schedule(1.0, rise_steps=1, aligned_steps=2, body_rate=share))
+        before = {name: values.clone() for name, values in run.model.state_dict().items()}
+        run.train(1.0, lambda _: None, lambda: True)  # it stops after its first step
+        after = run.model.state_dict()
+        changes[share] = {name: float((after[name] - values).norm()) for name, values in before.items()}
+    for name, whole in changes[1.0].items():
+        if whole > 1e-6:
+            expected = 1.0 if ".outputs." in name else 0.25
+            assert changes[0.25][name] / whole == pytest.approx(expected, rel=0.05), name
 
 
 def test_orthogonal_matrices_have_singular_values_near_one() -> None:

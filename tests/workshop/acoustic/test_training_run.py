@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import torch
 
 from streamer.engine.acoustics.bundle_files import ModelDescription
 from streamer.engine.networks.acoustic_network import AcousticNetwork
+from tests.engine.reader.random_reader import random_weights, write_reader
 from tests.workshop.acoustic.tiny_run import ENCODER, NAMES, aligned
 from workshop.acoustic.growth import Growth
-from workshop.acoustic.losses import GOING_ON, Schedule
-from workshop.acoustic.training_run import LOG_STEPS, PhoneModel, Run
+from workshop.acoustic.losses import GOING_ON, NEW_HEADS, Schedule
+from workshop.acoustic.moonshine_start import start_from
+from workshop.acoustic.training_run import LOG_STEPS, PhoneModel, Run, averaged_model, evaluate, steps_of
 from workshop.data.alignment import alignment_path, heard_path
-from workshop.data.corpus import CorpusError
+from workshop.data.corpus import Corpus, CorpusError
 
 STEPS = 4
 
@@ -118,6 +121,43 @@ def test_a_grown_model_teaches_the_small_one(work: Path, start: Path) -> None:
     make_run(work, start, taught, teacher=teacher).train(lambda: False, print)
     assert AcousticNetwork.load(start.parent / "run" / "averaged").description.encoder == ENCODER
     assert first_line(start.parent / "run")["taught"] > 0
+
+
+def test_a_run_with_the_encoder_of_a_reader(work: Path, start: Path, tmp_path: Path) -> None:
+    """Its encoder begins from the reader, its convolutions stay as they are, and a further piece goes on with it."""
+    write_reader(tmp_path, random_weights(), signed=False)
+    schedule = replace(NEW_HEADS, steps=STEPS, aligned_steps=1, crossfade_steps=1, crf_from=2, short_steps=0)
+    run = replace(make_run(work, start, schedule), start=None, encoder_from=tmp_path, frozen_stem=True, dropout=0.1)
+    run.train(lambda: False, lambda _: None)
+    assert steps_of(run.folder) == STEPS
+    begun, trained = start_from(tmp_path), averaged_model(run.folder)
+    assert trained.description == begun.description
+    before, after = begun.state_dict(), trained.state_dict()
+    changed = {name.split(".")[1] for name, values in before.items() if not torch.equal(values, after[name])}
+    assert changed == {"blocks", "norms", "outputs", "stem"}
+    assert [name for name in before if "stem" in name and not torch.equal(before[name], after[name])] == [
+        "encoder.stem.level"  # measured on the training data
+    ]
+    more = replace(run, schedule=replace(schedule, steps=STEPS + 2, consistency=0.2))
+    more.train(lambda: False, lambda _: None)
+    assert steps_of(run.folder) == STEPS + 2
+    corpus = Corpus(work, "train")
+    rates = evaluate(averaged_model(run.folder), corpus, {u.name: aligned(u.name) for u in corpus.utterances}, 320)
+    assert rates["all"].keys() == {"phones", "characters", "words"}
+
+
+def test_what_does_not_fit_the_encoder_is_refused(work: Path, start: Path, tmp_path: Path) -> None:
+    """Frozen convolutions, a larger model and a teacher need encoders that fit."""
+    write_reader(tmp_path, random_weights(), signed=False)
+    start_from(tmp_path).save(tmp_path / "other")
+    usual = make_run(work, start, replace(GOING_ON, steps=STEPS))
+    for run, message in (
+        (replace(usual, frozen_stem=True), "only an encoder that reads samples"),
+        (replace(usual, start=tmp_path / "other", growth=Growth(2, 64)), "only a conformer can grow"),
+        (replace(usual, teacher=tmp_path / "other"), "its frames have 768 samples, not 640"),
+    ):
+        with pytest.raises(CorpusError, match=message):
+            run.train(lambda: False, lambda _: None)
 
 
 def test_what_is_missing_is_said(work: Path, start: Path) -> None:

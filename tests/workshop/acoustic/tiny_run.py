@@ -63,10 +63,16 @@ def batches(work: Path, recipe: Recipe | None = None) -> Batches:
     return Batches(corpus, alignments, 1, recipe or Recipe(seconds=4.0), CPU)
 
 
-def trainer(work: Path, minutes: float, conditions: Conditions | None = None, usual_last: float = 0.0) -> Trainer:
+def trainer(
+    work: Path,
+    minutes: float,
+    conditions: Conditions | None = None,
+    usual_last: float = 0.0,
+    schedule: Schedule | None = None,
+) -> Trainer:
     """Make a tiny run."""
     torch.manual_seed(0)
     augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU, conditions)
     model = AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (320,)))
-    schedule = Schedule(minutes, rise_steps=2, aligned_steps=2, crossfade_steps=2, usual_last=usual_last)
-    return Trainer(model, batches(work), augmentation, schedule, 1, torch.float32)
+    usual = Schedule(minutes, rise_steps=2, aligned_steps=2, crossfade_steps=2, usual_last=usual_last)
+    return Trainer(model, batches(work), augmentation, schedule or usual, 1, torch.float32)
