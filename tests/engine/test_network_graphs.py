@@ -197,25 +197,44 @@ def weights() -> NeuralWeights:
 
 
 def test_compiled_reading_it_computes_what_torch_computes(weights: NeuralWeights) -> None:
-    """The memories after several words are those that torch computes."""
+    """The memories after several words are those that torch computes, up to the rounding of outputs to bytes."""
     compiled, network = CompiledReading(weights), NeuralNetwork.of(weights)
     found = expected = torch.zeros(ROWS, 2 * 128 + 64)
     for words in (torch.full([ROWS], SENTENCE_START), *torch.randint(SIZE, (6, ROWS))):
-        vectors = network.vectors(words).detach()
-        found = torch.from_numpy(compiled(found.numpy(), vectors.numpy()))
-        expected = network.read_vectors(expected, vectors).detach()
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        found = torch.from_numpy(compiled(found.numpy(), *weights.bytes_of("vectors.weight", words.numpy())))
+        expected = network.read_vectors(expected, network.vectors(words)).detach()
+        torch.testing.assert_close(found, expected, atol=3e-4, rtol=0)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 16, 31])
 def test_company_does_not_matter(weights: NeuralWeights, rows: int) -> None:
     """The bits of a row depend neither on its place nor on the number of rows."""
     compiled, dice = CompiledReading(weights), np.random.default_rng(0)
-    memories, vectors = (dice.normal(size=(ROWS, size)).astype(np.float32) for size in (2 * 128 + 64, 64))
-    together = compiled(memories, vectors)
+    memories = dice.normal(size=(ROWS, 2 * 128 + 64)).astype(np.float32)
+    vectors, scales = weights.bytes_of("vectors.weight", dice.integers(SIZE, size=ROWS))
+    together = compiled(memories, vectors, scales)
     for start in range(0, ROWS, rows):
         some = slice(start, start + rows)
-        assert np.array_equal(compiled(memories[some], vectors[some]), together[some])
+        assert np.array_equal(compiled(memories[some], vectors[some], scales[some]), together[some])
+
+
+def test_the_largest_bytes_are_multiplied_exactly() -> None:
+    """No processor adds up products of bytes in so few bits that the largest ones have no room."""
+    vector, memory = 16, 32
+    network = NeuralNetwork(3, vector, memory)
+    with torch.no_grad():
+        for part in network.parameters():
+            part.fill_(0)
+        network.vectors.weight[0] = 127 / 64
+        network.vectors.weight[1] = -127 / 64
+        network.recall.weight_ih_l0[2 * memory : 3 * memory] = 1 / 127
+        network.expect.weight.fill_(1 / 127)
+    weights = network.weights()
+    vectors, scales = weights.bytes_of("vectors.weight", np.array([0, 1]))
+    assert vectors.tolist() == [[127] * vector, [-127] * vector]
+    found = CompiledReading(weights)(np.zeros((2, 2 * memory + vector), np.float32), vectors, scales)
+    expected = network.read_vectors(torch.zeros(2, 2 * memory + vector), network.vectors(torch.arange(2))).detach()
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 # The weights of large graphs lie in the cache, where all processes share them.
@@ -281,7 +300,7 @@ def test_without_a_cache_the_weights_are_in_the_process(encoder: Encoder, cache:
 
 def test_the_neural_model_is_shared(weights: NeuralWeights, cache: Path) -> None:
     """The weights with which the neural language model reads are in the cache as well."""
-    memories, vectors = (np.ones((3, size), np.float32) for size in (2 * 128 + 64, 64))
-    first = CompiledReading(weights)(memories, vectors)
+    memories, vectors = np.ones((3, 2 * 128 + 64), np.float32), weights.bytes_of("vectors.weight", np.arange(3))
+    first = CompiledReading(weights)(memories, *vectors)
     assert [path.name.partition("-")[0] for path in cache.iterdir()] == ["reading"]
-    assert np.array_equal(CompiledReading(weights)(memories, vectors), first)
+    assert np.array_equal(CompiledReading(weights)(memories, *vectors), first)

@@ -28,8 +28,11 @@ _SCALES = ".scales"
 _FILE = ModelFileKind("neural language model", "neural", 2, "train_rescoring.py")
 
 Floats = NDArray[np.float32]
-Reading = Callable[[Floats, Floats], Floats]
-"""Computes the memories [rows, numbers] after words, from the memories before them and the vectors of the words."""
+Reading = Callable[[Floats, NDArray[np.int8], Floats], Floats]
+"""Computes the memories [rows, numbers] after words, from the memories before them and the vectors of the words.
+
+The vectors are bytes, with a scale for each row.
+"""
 
 Memory = Any
 """What a model remembers of the words of a sentence: an array of the library with which it computes."""
@@ -107,6 +110,10 @@ class NeuralWeights:
         scales = self.arrays.get(name + _SCALES)
         return rows if scales is None else rows * scales[numbers].astype(np.float32)
 
+    def bytes_of(self, name: str, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int8], Floats]:
+        """Return these rows of a table as bytes, and the scale of each."""
+        return self.arrays[name][numbers], self.arrays[name + _SCALES][numbers].astype(np.float32)
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         words, vector, memory = self.sizes
         tables: dict[str, tuple[int, int]] = {
@@ -148,7 +155,7 @@ class NeuralModel:
     def read(self, memories: Sequence[Memory | None], words: Sequence[int]) -> list[Memory]:
         """Return the memories of sentences after one more word in each. None is a sentence without words."""
         rows = np.stack([self._nothing_read if memory is None else memory for memory in memories])
-        after = self._reading(rows, self._vectors(self._numbers(words)))
+        after = self._reading(rows, *self.weights.bytes_of("vectors.weight", self._numbers(words)))
         return [memory.copy() for memory in after]  # so that no memory keeps the others alive
 
     def score(self, memories: Sequence[Memory], words: Sequence[int]) -> Floats:
@@ -158,11 +165,8 @@ class NeuralModel:
         """
         numbers = self._numbers(words)
         expected = np.stack([memory[self._expected :] for memory in memories])
-        scores: Floats = (expected * self._vectors(numbers)).sum(1) + self._bias[numbers]
+        scores: Floats = (expected * self.weights.rows("vectors.weight", numbers)).sum(1) + self._bias[numbers]
         return scores
-
-    def _vectors(self, numbers: NDArray[np.int64]) -> Floats:
-        return self.weights.rows("vectors.weight", numbers)
 
     def _numbers(self, words: Sequence[int]) -> NDArray[np.int64]:
         numbers = np.array(words, np.int64)

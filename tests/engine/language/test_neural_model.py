@@ -39,7 +39,7 @@ def test_it_computes_what_torch_computes(sentence: list[int]) -> None:
     model = made()
     network = NeuralNetwork.of(model.weights)
     found, expected = (one.score([remembered(one, *sentence)] * SIZE, range(SIZE)) for one in (model, network))
-    assert np.allclose(found, expected, atol=1e-5)
+    assert np.allclose(found, expected, atol=1e-3)  # outputs are rounded to 14 bits
 
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 40])
