@@ -194,7 +194,8 @@ class Opened:
     """The first event of a sequence. It says which model and which instance compute the sequence.
 
     `piece_ms`: the model detects speech in pieces of this length, so it may get audio before a step is complete.
-    `languages`: the languages of the model; a sequence may choose one of them.
+    `languages`: the languages of the model; a sequence may choose one of them. `step_ms`: the step that the model takes
+    for the wanted one, if it has none of the usual steps.
     """
 
     type: ClassVar[str] = "opened"
@@ -202,6 +203,7 @@ class Opened:
     instance: str | None = None
     piece_ms: int | None = None
     languages: tuple[str, ...] | None = None
+    step_ms: int | None = None
 
 
 @dataclass(frozen=True)

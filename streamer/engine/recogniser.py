@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.base.codes import FailureCode
-from streamer.base.limits import LANGUAGE, SETTLE_MS
+from streamer.base.limits import LANGUAGE, SETTLE_MS, STEPS_MS
 from streamer.base.names import is_english
 from streamer.engine.acoustics.acoustics import Acoustics, Detector, model_acoustics
 from streamer.engine.acoustics.activity import ActivityReading
@@ -226,6 +226,15 @@ class Recogniser:
         """Return the length of the pieces in which speech is detected in a stream; None without such pieces."""
         entry = self._streams.find(stream)
         return None if entry is None else entry.piece_ms
+
+    def own_step_ms(self, stream: int) -> int | None:
+        """Return the step of a stream if its model has only unusual steps; None if it has one that clients know.
+
+        Whoever sends audio then sends it in such portions, so that no part of it waits for the next one.
+        """
+        entry, steps = self._streams.find(stream), self.model.step_ms
+        unusual = len(steps) > 1 and not set(steps) & set(STEPS_MS)
+        return entry.options.step_ms if entry is not None and unusual else None
 
     @property
     def languages(self) -> tuple[str, ...]:

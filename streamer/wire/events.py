@@ -86,6 +86,9 @@ def _check_opened(event: Opened) -> None:
     piece_ms, languages = event.piece_ms, event.languages or ()
     if piece_ms is not None and not SHORTEST_PIECE_MS <= piece_ms <= max(STEPS_MS):
         raise ValueError(f"'piece_ms' of 'opened' must be from {SHORTEST_PIECE_MS} to {max(STEPS_MS)}, not {piece_ms}")
+    step_ms, longest = event.step_ms, 2 * max(STEPS_MS)
+    if step_ms is not None and not SHORTEST_PIECE_MS <= step_ms <= longest:
+        raise ValueError(f"'step_ms' of 'opened' must be from {SHORTEST_PIECE_MS} to {longest}, not {step_ms}")
     if not all(len(name) <= LONGEST_LANGUAGE for name in languages):
         raise ValueError(f"'languages' of 'opened' must be strings of at most {LONGEST_LANGUAGE} characters")
     if len(languages) > MOST_LANGUAGES:

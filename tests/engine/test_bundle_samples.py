@@ -106,6 +106,7 @@ def test_speech_is_detected_in_pieces_of_whole_frames(recogniser: Recogniser) ->
     """The activity has frames of the same length. Speech is reported where it begins, within some frames."""
     recogniser.open(1, StreamOptions(step_ms=336))
     assert recogniser.piece_ms(1) == 2 * FRAME_MS
+    assert recogniser.own_step_ms(1) == 336
     recogniser.close(1)
     changes = [event for event in hear(recogniser, 1600) if event["type"] == "speech"]
     assert [event["state"] for event in changes][:1] == ["start"]

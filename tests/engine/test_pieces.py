@@ -34,6 +34,7 @@ def test_speech_starts_before_the_step_is_complete(step_ms: int) -> None:
     recogniser = make()
     recogniser.open(1, StreamOptions(step_ms=step_ms))
     assert recogniser.piece_ms(1) == step_ms // 4
+    assert recogniser.own_step_ms(1) is None
     size = step_ms // 4 * 16
     audio = np.concatenate([silence(2 * step_ms), say("abcdabcdabcd")])
     for start in range(0, len(audio), size):

@@ -163,7 +163,8 @@ def report(results: Mapping[str, Results]) -> str:
     parts = []
     for name in next(iter(results.values()), ()):
         by_start = {(start, 1): own[name] for start, own in results.items() if name in own}
-        parts.append(f"{name}\n{comparison(by_start, NOTHING)}")
+        what = LETTERS if name.endswith(LETTERS) else "words"
+        parts.append(f"{name}\n{comparison(by_start, NOTHING, what)}")
         wrong = {start: sum(one.errors for one in judged) for (start, _), judged in by_start.items()}
         if len(wrong) == len(STARTS) and wrong[NOTHING]:
             share = wrong[MOONSHINE] / wrong[NOTHING]

@@ -100,15 +100,15 @@ def read_judged(folder: Path) -> list[JudgedUtterance] | None:
     return [JudgedUtterance(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def comparison(results: Mapping[tuple[str, int], Sequence[JudgedUtterance]], baseline: str) -> str:
-    """Return a table: the word error rate of each setting, and its change against the baseline.
+def comparison(results: Mapping[tuple[str, int], Sequence[JudgedUtterance]], baseline: str, what: str = "words") -> str:
+    """Return a table: the error rate of each setting, and its change against the baseline. `what` is counted.
 
     The change is computed on the seeds that both have, and on the same utterances.
     """
     by_setting: dict[str, dict[int, Sequence[JudgedUtterance]]] = defaultdict(dict)
     for (setting, seed), judged in results.items():
         by_setting[setting][seed] = judged
-    lines = [f"{'setting':16s} {'seeds':6s} words wrong %   against {baseline} on the same seeds, in % of its errors"]
+    lines = [f"{'setting':16s} {'seeds':6s} {what} wrong %   against {baseline} on the same seeds, in % of its errors"]
     for setting, runs in by_setting.items():
         rate = interval(_samples(runs, runs), _rate)
         line = f"{setting:16s} {','.join(map(str, sorted(runs))):6s} {rate.value:5.1f}"

@@ -169,6 +169,7 @@ class Stream:
         self._under_way: Request | None = None
         self._sent_at = now
         self._step_ms = step_ms
+        self._own_step_ms: int | None = None  # the step that the model of the present sequence takes for it
         self._piece_ms: int | None = None  # the pieces in which the present sequence detects speech
         self._sequence_bytes = 0  # the audio that the present sequence has got
         self._due: int | None = None  # the sample at which the present sequence wants a request to end
@@ -216,7 +217,7 @@ class Stream:
         if self._sequence.now is not SequenceState.OPEN:
             return 0
         if self._under_way is not None:
-            return Grid(self._step_ms).least
+            return Grid(self._own_step_ms or self._step_ms).least
         if self._ripe_bytes is None:
             self._ripe_bytes = min((least for end in self._ends if (least := end.least)), default=0)
         return self._backlog.lacks(self._ripe_bytes)
@@ -313,7 +314,9 @@ class Stream:
         leaving = leaving and not request.end and self._outage is None and self.mendable
         cut = self._replay.clock.cut
         events = list(events)
-        self._piece_ms = next((event.piece_ms for event in events if isinstance(event, Opened)), self._piece_ms)
+        for event in events:
+            if isinstance(event, Opened):
+                self._piece_ms, self._own_step_ms = event.piece_ms, event.step_ms
         self._due = next((event.due for event in events if isinstance(event, Heard)), None)
         results = self._replay.take(events, leaving=leaving)
         self._sent_audio.drop_front((self._replay.clock.cut - cut) * SAMPLE_BYTES)
@@ -368,7 +371,7 @@ class Stream:
         """The places where the next portion may end."""
         # The model counts its steps from the last cut. If a portion ended elsewhere, its last part would wait there for
         # the next one.
-        ends: list[Grid | Place] = [Grid(self._step_ms, self._sent_audio.size)]
+        ends: list[Grid | Place] = [Grid(self._own_step_ms or self._step_ms, self._sent_audio.size)]
         # While nobody speaks, the model gets each piece as soon as possible, to notice early that speech begins.
         if self._piece_ms is not None and not self._replay.speaking:
             ends.append(Grid(self._piece_ms, self._sequence_bytes))
@@ -379,7 +382,7 @@ class Stream:
     def _begin_anew(self, *, flush: bool = False) -> None:
         """Prepare for a new sequence at the last cut."""
         self._sequence.become(SequenceState.BETWEEN)
-        self._sequence_bytes, self._piece_ms, self._due = 0, None, None
+        self._sequence_bytes, self._piece_ms, self._own_step_ms, self._due = 0, None, None, None
         self._extra += len(self._sent_audio)
         self._backlog.put_back(self._sent_audio.take(), flush=flush)
         self._replay.restart()

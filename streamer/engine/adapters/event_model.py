@@ -380,7 +380,8 @@ class EventModel(ABC):
     def _opened(self, stream: int) -> str:
         recogniser = self._recogniser
         languages = tuple(recogniser.languages) or None
-        return as_json(Opened(recogniser.model.name, self._instance.name, recogniser.piece_ms(stream), languages))
+        told = recogniser.piece_ms(stream), languages, recogniser.own_step_ms(stream)
+        return as_json(Opened(recogniser.model.name, self._instance.name, *told))
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:

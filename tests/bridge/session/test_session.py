@@ -109,6 +109,22 @@ def test_pieces_while_nobody_speaks() -> None:
     assert driven.exchange() == Request(bytes(piece))
 
 
+def test_steps_of_the_model() -> None:
+    """A model that takes another step than the wanted one gets whole steps of its own, counted from the last cut."""
+    driven = Driven(None)
+    driven.text(START)
+    driven.request()
+    driven.session.serve("streaming_asr")
+    driven.answer({"type": "opened", "model": "m", "instance": "i", "step_ms": 336})
+    step = 336 * 32
+    driven.audio(bytes(STEP))
+    assert driven.request() is None
+    driven.audio(bytes(step - STEP))
+    assert driven.exchange({"type": "cut", "sample": 1600}) == Request(bytes(step))
+    driven.audio(bytes(3200))
+    assert driven.exchange() == Request(bytes(3200))  # with it, the new segment has a whole step
+
+
 def test_flush() -> None:
     """A flush takes the rest of the audio with it, and its answer goes to the client."""
     driven = Driven()
