@@ -222,12 +222,13 @@ def test_the_largest_bytes_are_multiplied_exactly() -> None:
     """No processor adds up products of bytes in so few bits that the largest ones have no room."""
     vector, memory = 16, 32
     network = NeuralNetwork(3, vector, memory)
+    of_words: torch.Tensor = network.recall.all_weights[0][0]
     with torch.no_grad():
         for part in network.parameters():
             part.fill_(0)
         network.vectors.weight[0] = 127 / 64
         network.vectors.weight[1] = -127 / 64
-        network.recall.weight_ih_l0[2 * memory : 3 * memory] = 1 / 127
+        of_words[2 * memory : 3 * memory] = 1 / 127
         network.expect.weight.fill_(1 / 127)
     weights = network.weights()
     vectors, scales = weights.bytes_of("vectors.weight", np.array([0, 1]))
