@@ -13,7 +13,7 @@ PATIENCE_S: Final = 0.01
 
 
 class BatchThreads:
-    """Some threads that call `take_turn` when there may be something due, and again as long as it returns True.
+    """Some threads that call `take_turn` when something is due.
 
     `failed` is called with an exception of `take_turn`. The thread goes on then.
     """
@@ -21,14 +21,15 @@ class BatchThreads:
     def __init__(
         self,
         number: int,
-        take_turn: Callable[[], bool],
+        take_turn: Callable[[], None],
         failed: Callable[[Exception], None],
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._take_turn, self._failed, self._patience_s = take_turn, failed, patience_s
         lock = threading.Lock()
         self._woken, self._ended = threading.Condition(lock), threading.Condition(lock)
-        self._due_at: float | None = None  # since when something may be due that no thread has looked at
+        self._due_at: float | None = None  # since when something is due that no thread has looked at
+        self._alone_at = 0.0  # when a turn for it begins if no other thread is in one
         self._busy = 0  # threads in a turn
         self._stopping = False
         self._turns = 0
@@ -43,10 +44,17 @@ class BatchThreads:
         """How many turns have ended."""
         return self._turns
 
-    def wake(self) -> None:
-        """Let a thread look for what is due: at once if all have nothing to do, otherwise after some patience."""
+    def wake(self, after_s: float = 0.0) -> None:
+        """Let a thread look for what is due: in this time if all have nothing to do, otherwise after some patience."""
         with self._woken:
-            self._note_due()
+            now = time.monotonic()
+            if self._due_at is None:
+                self._due_at, self._alone_at = now, now + after_s
+            elif now + after_s < self._alone_at:
+                self._alone_at = now + after_s
+            else:  # a thread knows already
+                return
+            self._woken.notify()
 
     def wait_for_turn(self, turns: int) -> None:
         """Wait until more than this many turns have ended, or until the threads are stopped."""
@@ -64,12 +72,11 @@ class BatchThreads:
 
     def _run(self) -> None:
         while self._begin():
-            again = False
             try:
-                again = self._take_turn()
+                self._take_turn()
             except Exception as error:  # this thread must not end, because streams depend on it
                 self._failed(error)
-            self._end(again)
+            self._end()
 
     def _begin(self) -> bool:
         """Wait until something is due. Return False if the threads are stopped."""
@@ -77,7 +84,7 @@ class BatchThreads:
             while not self._stopping:
                 if self._due_at is None:
                     self._woken.wait()
-                elif self._busy and (left_s := self._due_at + self._patience_s - time.monotonic()) > 0:
+                elif (left_s := self._begin_at(self._due_at) - time.monotonic()) > 0:
                     self._woken.wait(left_s)
                 else:
                     self._due_at = None
@@ -85,15 +92,11 @@ class BatchThreads:
                     return True
             return False
 
-    def _end(self, again: bool) -> None:
+    def _begin_at(self, due_at: float) -> float:
+        return max(self._alone_at, due_at + self._patience_s) if self._busy else self._alone_at
+
+    def _end(self) -> None:
         with self._woken:
             self._busy -= 1
             self._turns += 1
             self._ended.notify_all()
-            if again:
-                self._note_due()
-
-    def _note_due(self) -> None:
-        if self._due_at is None:
-            self._due_at = time.monotonic()
-        self._woken.notify()

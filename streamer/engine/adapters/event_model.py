@@ -19,7 +19,7 @@ from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_j
 from streamer.engine.adapters.batch_threads import BatchThreads
 from streamer.engine.adapters.held_requests import HeldRequests, Precedence, Turn, in_turns, whose_turn
 from streamer.engine.adapters.instance import Instance
-from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of
+from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of, text
 from streamer.engine.loading_times import LOADING, loading_line
 from streamer.engine.public.graph_model import GraphModel
 from streamer.engine.public.loading import load_public_model
@@ -40,6 +40,13 @@ USUAL_TOGETHER = 16
 MOST_OWED_S = 0.05
 # The same for steps of callers that have used more time. New steps may arrive meanwhile.
 PRECEDENCE_S = 0.01
+# Threads let a request for one step wait this long for those of other streams: two steps in one batch cost much less
+# than two batches. Whoever ends or flushes a stream, or catches up, does not wait.
+GATHERING_S = 0.02
+# They do so only if at least so many other streams may come meanwhile, and until so many are there: with still more, a
+# step costs hardly less.
+FEWEST_OTHERS = 4
+ENOUGH_TOGETHER = 8
 SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
@@ -91,6 +98,7 @@ class EventModel(ABC):
         gc.freeze()
         sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
         self._threads: BatchThreads | None = None
+        self._step_samples = min(self._recogniser.model.step_ms) * self._recogniser.model.sample_rate // 1000
         if self._recogniser.concurrent and self._instance.threads > 1:
             self._recogniser.meanwhile(self._precedence.meanwhile)
             self._threads = BatchThreads(self._instance.threads, self._take_turn_in_thread, self._report_failure)
@@ -129,7 +137,8 @@ class EventModel(ABC):
                 turns = threads.turns
                 while waiting and self._hold_until_computed(waiting[0]):
                     waiting.popleft()
-            threads.wake()
+                gathering_s = self._gathering_s(requests)
+            threads.wake(gathering_s)
             if waiting:
                 threads.wait_for_turn(turns)
 
@@ -147,34 +156,50 @@ class EventModel(ABC):
             self._fail(request, error)
         return True
 
-    def _take_turn_in_thread(self) -> bool:
-        """Compute what is due. Return whether more may be due afterwards."""
+    def _gathering_s(self, requests: Sequence[Any]) -> float:
+        """Return how long these requests, which are held, may wait for those of other streams."""
+        held = len(self._held)
+        others = self._recogniser.live - held - len(self._computing)
+        alone = others < FEWEST_OTHERS or held >= ENOUGH_TOGETHER
+        return 0.0 if alone or not all(map(self._may_wait, requests)) else GATHERING_S
+
+    def _may_wait(self, request: Any) -> bool:
+        """Return whether a request brings one step and wants nothing else.
+
+        Much shorter ones do not wait, so that a client may send one at a time.
+        """
+        try:
+            samples, plain = self.samples(request), text(request, "OPTIONS") in ("", "{}")
+        except Exception:  # the answer will say what is wrong with it
+            return False
+        return plain and not request.flags() and self._step_samples <= 2 * samples <= 2 * self._step_samples
+
+    def _take_turn_in_thread(self) -> None:
+        """Compute what is due."""
         with self._precedence.step():
             self._metrics.in_flight(self._held.requests + len(self._computing))
-            computed = self._take_turn()
+            self._take_turn()
             self._metrics.in_flight(self._held.requests + len(self._computing))
-            return computed
 
-    def _take_turn(self, arrived: Sequence[Any] = ()) -> bool:
-        """Go on with second passes, or with the requests that are held or have arrived, or with both.
-
-        Return whether any steps were computed.
-        """
+    def _take_turn(self, arrived: Sequence[Any] = ()) -> None:
+        """Go on with second passes, or with the requests that are held or have arrived, or with both."""
         fresh = [_PendingRequest(request) for request in arrived if not self._hold(request)]
         taken = self._held.due(self._waits) + fresh
         self._computing |= {pending.request.correlation_id(): pending.request for pending in taken}
         if self._threads is not None:
             self._metrics.begin([request for request, chunk in taken if chunk is None])
         try:
-            return self._go_on(taken)
+            self._go_on(taken)
         except Exception as error:  # an error in our code: every request without an answer still gets one
             self._report_failure(error)
             for request, _ in taken:
                 if self._computing.get(request.correlation_id()) is request:
                     self._fail(request, error)
-            return False
+        # What has arrived meanwhile of other streams has woken a thread.
+        if self._threads is not None and any(request.correlation_id() in self._held for request, _ in taken):
+            self._threads.wake()
 
-    def _go_on(self, taken: Sequence[_PendingRequest]) -> bool:
+    def _go_on(self, taken: Sequence[_PendingRequest]) -> None:
         due = self._chunks(taken)
         shares = self._recogniser.shares
         callers = {self._recogniser.caller(chunk.stream) for _, chunk in due}
@@ -185,12 +210,11 @@ class EventModel(ABC):
         if turn is Turn.SECOND_PASSES:
             for request, chunk in due:
                 self._wait(request, chunk)
-            return False
+            return
         if due:
             since = time.perf_counter()
             self._compute(due, turn_s)
             self._owed_s = min(turn_s, MOST_OWED_S, self._owed_s + time.perf_counter() - since)
-        return bool(due)
 
     def _waits(self, stream: int) -> bool:
         """Return whether a stream must wait: for work of its own, or because another thread computes it."""
@@ -303,14 +327,14 @@ class EventModel(ABC):
     def _work_between_steps(self) -> None:
         swept_at = time.monotonic()
         while not self._stopping.is_set():
-            self._work.wait(SWEEP_S)
+            waits = self._work.wait(SWEEP_S)
             try:
                 with self._precedence.other():
                     if self._threads is None:
                         self._take_turn()
                     else:
                         self._work_for_waiting(0.0)
-                    pause_s, due = self._recogniser.pause_s, self._held.any_due(self._waits)
+                    pause_s, due = self._recogniser.pause_s, waits and self._held.any_due(self._waits)
                     # Threads take what is due. Without them, this one does.
                     if not self._held if self._threads is None else pause_s is None:
                         self._work.clear()

@@ -16,7 +16,7 @@ LIMIT_S = 60.0
 
 @contextmanager
 def threads(
-    number: int, take_turn: Callable[[], bool], patience_s: float = 0.001
+    number: int, take_turn: Callable[[], None], patience_s: float = 0.001
 ) -> Iterator[tuple[BatchThreads, SimpleQueue[Exception]]]:
     """Threads that are stopped at the end, and the exceptions of their turns."""
     failures: SimpleQueue[Exception] = SimpleQueue()
@@ -32,11 +32,10 @@ def test_another_thread_takes_what_becomes_due_meanwhile() -> None:
     began: SimpleQueue[str] = SimpleQueue()
     go_on = {name: threading.Event() for name in ("batches 0", "batches 1")}
 
-    def take_turn() -> bool:
+    def take_turn() -> None:
         name = threading.current_thread().name
         began.put(name)
         assert go_on[name].wait(LIMIT_S)
-        return False
 
     with threads(2, take_turn) as (running, _):
         running.wake()
@@ -56,10 +55,9 @@ def test_a_batch_beside_another_one_is_worth_some_patience() -> None:
     """While a thread computes, no other one begins before something has been due for a while; afterwards one does."""
     began, go_on = SimpleQueue[int](), threading.Semaphore(0)
 
-    def take_turn() -> bool:
+    def take_turn() -> None:
         began.put(running.turns)
         assert go_on.acquire(timeout=LIMIT_S)
-        return False
 
     with threads(2, take_turn, patience_s=2 * LIMIT_S) as (running, _):
         running.wake()
@@ -70,19 +68,47 @@ def test_a_batch_beside_another_one_is_worth_some_patience() -> None:
         go_on.release()
 
 
-def test_a_turn_follows_another_while_something_is_due() -> None:
-    """A thread takes turns until one finds nothing, and whoever waits for a turn learns of each that has ended."""
-    left = [True, True, False]
-    with threads(1, lambda: left.pop(0)) as (running, _):
+def test_a_turn_may_come_later_unless_something_cannot_wait() -> None:
+    """A turn begins when the time is up after which somebody wanted it, the soonest of all who did."""
+    with threads(1, lambda: None) as (running, _):
+        running.wake(after_s=0.001)
+        running.wait_for_turn(0)
+        running.wake(after_s=10 * LIMIT_S)
         running.wake()
-        for turns in range(3):
-            running.wait_for_turn(turns)
-        assert (left, running.turns) == ([], 3)
+        running.wait_for_turn(1)
+        running.wake()
+        running.wake(after_s=10 * LIMIT_S)
+        running.wait_for_turn(2)
+
+
+def test_what_may_wait_does_so_beside_another_batch() -> None:
+    """While a thread computes, what may wait longer than the patience does so; another thread stays without a turn."""
+    began, go_on = SimpleQueue[int](), threading.Semaphore(0)
+
+    def take_turn() -> None:
+        began.put(running.turns)
+        assert go_on.acquire(timeout=LIMIT_S)
+
+    with threads(2, take_turn) as (running, _):
+        running.wake()
+        assert began.get(timeout=LIMIT_S) == 0
+        running.wake(after_s=10 * LIMIT_S)
+        go_on.release()
+        running.wait_for_turn(0)
+        with pytest.raises(Empty):
+            began.get_nowait()
+        running.wake()
+        assert began.get(timeout=LIMIT_S) == 1
+        go_on.release()
 
 
 def test_a_failure_ends_no_thread() -> None:
     """An exception of a turn is told, and the next turn comes as usual."""
-    results: Iterator[Callable[[], bool]] = iter([lambda: bool(1 / 0), lambda: False])
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    results: Iterator[Callable[[], None]] = iter([fails, lambda: None])
     with threads(1, lambda: next(results)()) as (running, failures):
         running.wake()
         running.wait_for_turn(0)
@@ -95,12 +121,11 @@ def test_the_end_comes_after_the_present_turns() -> None:
     """A turn that has begun is completed, no other one begins, and nobody waits for one any more."""
     began, ended, go_on = threading.Event(), threading.Event(), threading.Event()
 
-    def take_turn() -> bool:
+    def take_turn() -> None:
         assert not ended.is_set()
         began.set()
         assert go_on.wait(LIMIT_S)
         ended.set()
-        return True
 
     with threads(1, take_turn) as (running, failures):
         running.wake()
