@@ -42,7 +42,7 @@ MOST_OWED_S = 0.05
 PRECEDENCE_S = 0.01
 # Threads let a request for one step wait this long for those of other streams: two steps in one batch cost much less
 # than two batches. Whoever ends or flushes a stream, or catches up, does not wait.
-GATHERING_S = 0.02
+GATHERING_S = 0.03
 # They do so only if at least so many other streams may come meanwhile, and until so many are there: with still more, a
 # step costs hardly less.
 FEWEST_OTHERS = 4
@@ -99,7 +99,7 @@ class EventModel(ABC):
         sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
         self._threads: BatchThreads | None = None
         self._step_samples = min(self._recogniser.model.step_ms) * self._recogniser.model.sample_rate // 1000
-        if self._recogniser.concurrent and self._instance.threads > 1:
+        if self._recogniser.concurrent:
             self._recogniser.meanwhile(self._precedence.meanwhile)
             self._threads = BatchThreads(self._instance.threads, self._take_turn_in_thread, self._report_failure)
         self._between_steps.start()
