@@ -102,7 +102,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--instances",
         type=count,
         metavar="N",
-        help="how many instances (one for each processor, or as in config.pbtxt on a GPU)",
+        help="how many instances (one for each processor, for each two with a public model, or as in config.pbtxt on a "
+        "GPU)",
     )
     add(
         "--workers",
@@ -198,7 +199,7 @@ def _reader(model: _Model, wanted: str) -> ChosenReader | None:
 
 
 def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
-    from streamer.commands.capacity.default_size import most_instances
+    from streamer.commands.capacity.default_size import most_instances, processors_each
     from streamer.commands.capacity.memory import (
         MeasuringError,
         model_memory,
@@ -234,6 +235,7 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
     here = Memory(machine_memory().size, measurement.gpu_memory)
     memory, source = _memory(options.memory, measurement)
     instances = options.instances
+    each = 1 if instances else processors_each([model.folder])
     reason = "as --instances says"
     try:
         if instances is None and measurement.gpu is not None:
@@ -241,13 +243,13 @@ def _make_plan(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subjec
             instances = first.instance_group[0].count if first.instance_group else 1
             reason = "as in config.pbtxt; one process keeps a GPU busy"
         elif instances is None:
-            number, reason = most_instances(workers=workers)
-            instances = best_size(parts, memory, number, USUAL_SLOTS).instances
+            number, reason = most_instances(workers=workers, each=each)
+            instances = best_size(parts, memory, number, each * USUAL_SLOTS).instances
             if instances < number:
                 reason = "the memory has no room for more"
         largest(parts, memory, instances, workers)
         carried = _session_limit(model, parts, here, instances, reader, workers, measure=not options.no_measure)
-        result = plan(parts, memory, instances, carried, workers)
+        result = plan(parts, memory, instances, carried, workers, each * USUAL_SLOTS)
     except TooSmall as small:
         return _no_plan(_too_small(small, memory, instances or 1))
     share = None if voices is None else voices.share

@@ -16,6 +16,7 @@ import pytest
 
 import streamer.commands.capacity.memory as measuring
 import streamer.commands.capacity.memory as steps_measuring
+from streamer.base.machine import processor_time
 from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.repository import asr_repository, link_model, model_config, parts_of, version_folder
 from streamer.bridge.triton.server import TritonServer
@@ -230,6 +231,8 @@ def test_a_public_model(
     assert f"serve --model {folder} --instances" in found["recommended"]["command"]
     sizes = {part["name"]: part["main"] for part in found["parts"]}
     usual = {part.name: part.main for part in known[0].parts}
+    # Its threads take turns at batches on two processors.
+    assert found["recommended"]["instances"] == max(1, int(processor_time()) // 2)
     assert 0 < sizes["encoder"] < 50_000
     assert 0 < sizes["Python and the libraries of the engine"] < usual["Python and the libraries of the engine"]
     assert not any("it has no caches" in reason for reason in found["why"])

@@ -16,6 +16,7 @@ from streamer.base.package import install_command, shipped
 from streamer.base.torch_import import gpu_is_there
 from streamer.bridge.triton import MODEL, TritonError
 from streamer.models.model_folder import holds_graphs
+from streamer.models.moonshine_folder import holds_moonshine
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -185,6 +186,11 @@ def _unlink_folder(link: Path, without: str) -> None:
 def is_public(model: Path) -> bool:
     """Return whether this is the folder of a public model, and not of a model of Triton."""
     return not (model / CONFIG).is_file() and holds_graphs(model)
+
+
+def takes_turns(model: Path) -> bool:
+    """Return whether an instance of this model has threads on a CPU that take turns at whole batches."""
+    return is_public(model) and not holds_moonshine(model)
 
 
 def version_folder(model: Path) -> Path:

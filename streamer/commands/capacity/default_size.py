@@ -1,7 +1,8 @@
 """Chooses how many instances and slots the models of a service have, unless its settings say so.
 
-An instance computes on one processor, so there is one for each, as far as the memory carries them. Estimates say at
-once whether it carries all of them. Only where it may not, the sizes are measured, and remembered.
+There is an instance for each processor, or for each two if the threads of an instance take turns at batches, as far as
+the memory carries them. Estimates say at once whether it carries all of them. Only where it may not, the sizes are
+measured, and remembered.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamer.base.machine import ROOT, machine_memory, processor_time
 from streamer.base.text import counted
 from streamer.bridge.triton import TritonError
-from streamer.bridge.triton.repository import computes_on_gpu, config_of
+from streamer.bridge.triton.repository import computes_on_gpu, config_of, takes_turns
 from streamer.bridge.triton.server import REGION_BYTES
 from streamer.commands.capacity.estimates import WORKER_BYTES, expected_memory
 from streamer.commands.capacity.plan import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # One process of the bridge carries no more sessions than so many instances do, if all have a second pass.
 MOST_INSTANCES: Final = 16
+# As many threads take turns at the batches of an instance: so many were measured.
+TAKING_TURNS: Final = 2
 _SHARED_MEMORY: Final = Path("dev/shm")
 
 
@@ -74,9 +77,10 @@ def choose_size(
     configs = [config_of(model) for model in models]
     if any(_has_own_size(config) for config in configs):
         return None
-    usual = min(int(config.sequence_batching.oldest.max_candidate_sequences) for config in configs)
+    each = processors_each(models, root)
+    usual = each * min(int(config.sequence_batching.oldest.max_candidate_sequences) for config in configs)
     wanted = slots or most_slots or usual
-    most, why = most_instances(root, sessions, workers)
+    most, why = most_instances(root, sessions, workers, each)
     memory = Memory(machine_memory(root).size)
     usable = memory.usable().main
     if _estimate(models, reader, most, wanted, workers) <= usable:
@@ -114,11 +118,20 @@ def _has_own_size(config: ModelConfig) -> bool:
     return computes_on_gpu(config)
 
 
-def most_instances(root: Path = ROOT, sessions: int | None = None, workers: int = 1) -> tuple[int, str]:
-    """Return how many instances the processors, the shared memory and the sessions ask for, and which of them did."""
+def processors_each(models: Sequence[Path], root: Path = ROOT) -> int:
+    """Return on how many processors of this machine an instance of each of these models should compute."""
+    return min(TAKING_TURNS, max(1, int(processor_time(root)))) if all(map(takes_turns, models)) else 1
+
+
+def most_instances(root: Path = ROOT, sessions: int | None = None, workers: int = 1, each: int = 1) -> tuple[int, str]:
+    """Return how many instances the processors, the shared memory and the sessions ask for, and which of them did.
+
+    `each`: on how many processors an instance computes.
+    """
+    processors = "processor" if each == 1 else f"{each} processors"
     bridge = "one process of the bridge (--workers)" if workers == 1 else f"{workers} workers"
     reasons = [
-        (max(1, int(processor_time(root))), "one for each processor that may be used"),
+        (max(1, int(processor_time(root)) // each), f"one for each {processors} that may be used"),
         (MOST_INSTANCES * workers, f"no more are of use to {bridge}"),
     ]
     if sessions is not None:

@@ -173,12 +173,22 @@ def best_size(parts: Sequence[Part], memory: Memory, most: int, slots: int) -> S
     return max(map(size, possible), key=lambda each: (each.streams, each.instances))
 
 
-def plan(parts: Sequence[Part], memory: Memory, instances: int, carried: int | None, workers: int = 1) -> Plan:
-    """Recommend the size of a service. TooSmall if not even one stream for each instance fits in the memory."""
+def plan(
+    parts: Sequence[Part],
+    memory: Memory,
+    instances: int,
+    carried: int | None,
+    workers: int = 1,
+    usual_slots: int = USUAL_SLOTS,
+) -> Plan:
+    """Recommend the size of a service. TooSmall if not even one stream for each instance fits in the memory.
+
+    `usual_slots`: how many an instance has at most on processors if nobody knows how many sessions they carry.
+    """
     fits = largest(parts, memory, instances, workers)
     if carried is None:
         # On processors, more than the usual slots are of no use.
-        slots = min(fits.slots, USUAL_SLOTS if memory.gpu is None else SLOTS)
+        slots = min(fits.slots, usual_slots if memory.gpu is None else SLOTS)
         return Plan(parts, memory, fits, None, Size(instances, slots, instances * (slots - workers), workers), None)
     sessions = min(fits.streams, carried)
     # More slots than sessions need, if there is memory for them.

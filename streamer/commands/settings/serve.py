@@ -202,7 +202,7 @@ class ServeSettings:
         _RECOGNISER,
         "The number of instances of each model; each is a process. With a range such as 1-4 the number follows the "
         "load (docs/how-to/serving-models.md).",
-        unset="one for each processor, as far as the memory carries them (docs/how-to/capacity.md)",
+        unset="one for each processor, or for each two with public models (docs/how-to/capacity.md)",
         example='"1-4"',
     )
     reader: str = setting(

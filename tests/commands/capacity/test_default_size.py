@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.bridge.service_client import SPOKEN, recognise, text
 from tests.serve_process import serving
 from tests.triton_processes import recognisers
 from workshop.graphs.exact_icefall import make_transducer_folder
+from workshop.graphs.exact_moonshine import make_moonshine_folder
 
 GB = 10**9
 # A service of 0.3 GB, instances of 0.4 GB and streams of 10 MB.
@@ -70,6 +72,34 @@ def test_one_for_each_processor(processors: float, instances: int, tmp_path: Pat
     found = choose_size([model], tmp_path, None, root=machine(tmp_path, processors, 90))
     assert found is not None
     assert (found.instances, found.slots, measured) == (instances, 64, [])
+
+
+@pytest.mark.parametrize(
+    ("processors", "instances", "slots"), [(1, 1, 64), (1.9, 1, 64), (2, 1, 128), (3, 1, 128), (4, 2, 128), (9, 4, 128)]
+)
+def test_one_for_each_two_processors(
+    processors: float, instances: int, slots: int, tmp_path: Path, measured: list[Path]
+) -> None:
+    """Threads of a public model take turns at batches: an instance has two processors, and the slots of two."""
+    model, root = make_transducer_folder(tmp_path), machine(tmp_path, processors, 90)
+    found = choose_size([model], tmp_path, None, root=root)
+    assert found is not None
+    assert (found.instances, found.slots, measured) == (instances, slots, [])
+    each = "processor" if processors < 2 else "2 processors"
+    assert found.why == f"one for each {each} that may be used"
+    assert choose_size([model], tmp_path, None, slots=20, root=root) == DefaultSize(instances, 20, found.why)
+
+
+@pytest.mark.parametrize("other", [add_exact_model, make_moonshine_folder])
+def test_one_for_each_processor_if_a_model_takes_no_turns(
+    other: Callable[[Path], Path], tmp_path: Path, measured: list[Path]
+) -> None:
+    """A model of another kind needs an instance for each processor, and all models have as many."""
+    (tmp_path / "models").mkdir()
+    models = [make_transducer_folder(tmp_path), other(tmp_path / "models")]
+    found = choose_size(models, tmp_path, None, root=machine(tmp_path, 4, 90))
+    assert found == DefaultSize(4, 64, "one for each processor that may be used")
+    assert measured == []
 
 
 def test_a_sentence_says_what_was_chosen() -> None:
@@ -203,13 +233,6 @@ def test_several_models_share_the_memory(tmp_path: Path, measured: list[Path]) -
         assert found is not None
         assert found.instances == instances
     assert measured == []
-
-
-def test_a_public_model(tmp_path: Path, measured: list[Path]) -> None:
-    """It gets an instance for each processor like the shipped one."""
-    found = choose_size([make_transducer_folder(tmp_path)], asr_repository(), None, root=machine(tmp_path, 3, 16))
-    assert found is not None
-    assert (found.instances, measured) == (3, [])
 
 
 def test_a_model_with_a_size_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
