@@ -75,14 +75,14 @@ event_model.GATHERING_S = 600
 """
 
 
-def serve(folder: Path, adapter: str) -> TritonServer:
-    """Return a server with one instance that computes in three threads."""
+def serve(folder: Path, adapter: str, threads: int) -> TritonServer:
+    """Return a server with one instance that computes in so many threads."""
     model = folder / "models" / MODEL
     (folder / "graphs").mkdir()
     model.parent.mkdir()
     link_model(make_transducer_folder(folder / "graphs"), model, slots=SLOTS)
     config = model_config(model)
-    config.parameters[THREADS].string_value = "3"
+    config.parameters[THREADS].string_value = str(threads)
     (model / CONFIG).write_text(config_text(config), encoding="utf-8")
     (model / VERSION / "model.py").write_text(adapter, encoding="utf-8")
     return TritonServer(model.parent)
@@ -90,7 +90,7 @@ def serve(folder: Path, adapter: str) -> TritonServer:
 
 @pytest.fixture(scope="module")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    with serve(tmp_path_factory.mktemp("public"), ADAPTER) as triton:
+    with serve(tmp_path_factory.mktemp("public"), ADAPTER, threads=3) as triton:
         yield triton
 
 
@@ -100,9 +100,12 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sizes") / "sizes"
 
 
-@pytest.fixture(scope="module")
-def patient(tmp_path_factory: pytest.TempPathFactory, sizes: Path) -> Iterator[TritonServer]:
-    with serve(tmp_path_factory.mktemp("patient"), PATIENT.replace("SIZES", str(sizes))) as triton:
+@pytest.fixture(scope="module", params=[1, 3], ids=["one thread", "three threads"])
+def patient(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sizes: Path
+) -> Iterator[TritonServer]:
+    adapter = PATIENT.replace("SIZES", str(sizes))
+    with serve(tmp_path_factory.mktemp("patient"), adapter, threads=request.param) as triton:
         yield triton
 
 
