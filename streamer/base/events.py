@@ -128,6 +128,7 @@ class Final:
     turn: float | None = None  # the probability that the turn was over, if the end of a turn ended the segment
     read_by: ReadBy | None = None  # with `second_pass`: which pass has read the words
     speaker: Added[int | None] = None  # with `speakers`: who says most of its words
+    language: str | None = None  # with `language` `"auto"`: what was spoken, such as `de`, if a reader found it out
 
 
 class SpeechState(str, Enum):

@@ -83,6 +83,7 @@ class _FinalOptions(TypedDict, total=False):
     turn: float  # the probability that the turn was over, if the end of a turn ended the segment
     read_by: Literal["first_pass", "second_pass", "reader"]  # with `second_pass`: which pass has read the words
     speaker: int  # with `speakers`: who says most of its words
+    language: str  # with `language` `"auto"`: what was spoken, such as `de`, if a reader found it out
 
 
 class Final(_FinalOptions):

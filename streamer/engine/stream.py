@@ -25,12 +25,12 @@ from streamer.base.events import (
     Turn,
     TurnState,
 )
-from streamer.base.limits import READER, WHOLE_MS
+from streamer.base.limits import LANGUAGE, READER, WHOLE_MS
 from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, SpeechChange, SpeechWatch
 from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.endpointing import SegmentEnd, TurnWatch, frames_to_end, paused
 from streamer.engine.reader.growing import GrowingSegment
-from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass
+from streamer.engine.reader.reader_pass import HeardSegment, ReaderPass, words_as_read
 from streamer.engine.reader.reading import ReadingOptions
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import TAIL_MS, Supply, TimeScale, WholeSegments, piece_samples
@@ -72,6 +72,7 @@ class _Reading:
     words: tuple[HypothesisWord, ...] = ()
     alternatives: Sequence[LikelyWords] = ()
     read_by: ReadBy | None = None  # None if the stream has one pass
+    language: str | None = None  # if the reader found it out
 
 
 @dataclass
@@ -379,10 +380,14 @@ class Stream:
         heard = HeardSegment(samples, nothing, self.time_scale.frame_samples, pauses_between)
         began_at = time.monotonic()
         try:
-            words = yield from self.reader_pass.read_alone(heard, options)
+            reading = yield from self.reader_pass.read_alone(heard, options)
         finally:  # also if the limit ends this
             self._reader_s = (self._reader_s or 0.0) + time.monotonic() - began_at
-        return _Reading(Hypothesis(words, len(words)), words, [(words, 1.0)] if words else [], ReadBy.READER)
+        words = words_as_read(reading, heard.frame_ms)
+        chosen = options.language == LANGUAGE and len(self.reader_pass.reader.languages) > 1
+        language = (reading.language or None) if chosen else None
+        alternatives = [(words, 1.0)] if words else []
+        return _Reading(Hypothesis(words, len(words)), words, alternatives, ReadBy.READER, language)
 
     @property
     def wants_reading(self) -> bool:
@@ -466,7 +471,7 @@ class Stream:
             turn = self.watch.over if self.watch and pause else None
             if final is not None:
                 rounded = None if turn is None else round(turn, 3)
-                self.events.append(replace(final, turn=rounded, read_by=reading.read_by))
+                self.events.append(replace(final, turn=rounded, read_by=reading.read_by, language=reading.language))
             if turn is not None:
                 self._report_turn(TurnState.END, position)
             self._segment += final is not None

@@ -85,6 +85,7 @@
  * @property {number} [turn] the probability that the turn was over, if the end of a turn ended the segment
  * @property {"first_pass" | "second_pass" | "reader"} [read_by] with `second_pass`: which pass has read the words
  * @property {number} [speaker] with `speakers`: who says most of its words
+ * @property {string} [language] with `language` `"auto"`: what was spoken, such as `de`, if a reader found it out
  */
 
 /**

@@ -27,6 +27,7 @@ from streamer.base.events import (
     marks_of,
     plain_type,
 )
+from streamer.base.events import Final as FinalMessage
 from streamer.base.limits import LONGEST_LANGUAGE, MOST_CONTEXT_WORDS, STEPS_MS
 from streamer.base.text_context import ContextWord
 from streamer.wire.errors import kind_of
@@ -95,6 +96,11 @@ def _check_opened(event: Opened) -> None:
         raise ValueError(f"'languages' of 'opened' has {len(languages)} names; at most {MOST_LANGUAGES} are allowed")
 
 
+def _check_final(event: FinalMessage) -> None:
+    if event.language is not None and not 0 < len(event.language) <= LONGEST_LANGUAGE:
+        raise ValueError(f"'language' of 'final' must have 1 to {LONGEST_LANGUAGE} characters")
+
+
 def _check_head(event: HeadEvent) -> None:
     if not 0 < len(event.name) <= LONGEST_HEAD_NAME or len(json.dumps(event.content)) > LONGEST_HEAD_CONTENT:
         limits = f"1 to {LONGEST_HEAD_NAME} characters, and its 'content' at most {LONGEST_HEAD_CONTENT}"
@@ -108,6 +114,7 @@ def _check_cut(event: Cut) -> None:
 
 CHECKS: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     Opened: _check_opened,
+    FinalMessage: _check_final,
     HeadEvent: _check_head,
     Cut: _check_cut,
 }

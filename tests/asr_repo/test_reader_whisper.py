@@ -73,7 +73,9 @@ async def test_english_is_combined(link: Link) -> None:
 
 async def test_a_model_with_the_words_of_whisper_alone(alone: Link) -> None:
     """It needs no option, and translates as well."""
-    assert text(await recognise(alone, SPEECH)) == "Guten Tag."
+    events = await recognise(alone, SPEECH)
+    assert text(events) == "Guten Tag."
+    assert {event["language"] for event in events if event["type"] == "final"} == {"de"}
     assert text(await recognise(alone, SPEECH, translate=True, partials=False)) == "Guten Tag."
 
 

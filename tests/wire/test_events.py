@@ -39,6 +39,8 @@ from streamer.base.events import (
 from streamer.base.text_context import ContextWord, TextContext
 from streamer.wire.events import Unknown, parse, render
 
+FINAL = '{"type":"final","segment":0,"text":"Tag","start_ms":0,"end_ms":40,"audio_ms":90,"confidence":0.5}'
+
 
 @pytest.mark.parametrize(
     ("message", "text"),
@@ -95,6 +97,7 @@ WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
         ('{"type":"opened"}', Opened()),
         ('{"type":"opened","piece_ms":80}', Opened(piece_ms=80)),
         ('{"type":"opened","step_ms":336}', Opened(step_ms=336)),
+        (FINAL.replace("}", ',"language":"de"}'), Final(0, "Tag", 0, 40, 90, 0.5, language="de")),
         ('{"type":"opened","languages":["auto","de-DE"]}', Opened(languages=("auto", "de-DE"))),
         ('{"type":"cut","sample":1600}', Cut(1600)),
         ('{"type":"heard","sample":160}', Heard(160)),
@@ -188,6 +191,8 @@ def test_what_a_later_model_adds_is_counted() -> None:
         ('{"type":"opened","piece_ms":1}', "'piece_ms' of 'opened' must be from 20 to 640, not 1"),
         ('{"type":"opened","step_ms":1281}', "'step_ms' of 'opened' must be from 20 to 1280, not 1281"),
         ('{"type":"opened","languages":["de",1]}', "'languages' of 'opened' must be strings of at most 35 characters"),
+        (FINAL.replace("}", ',"language":""}'), "'language' of 'final' must have 1 to 35 characters"),
+        (FINAL.replace("}", f',"language":"{"d" * 36}"}}'), "'language' of 'final' must have 1 to 35 characters"),
         (json.dumps({"type": "opened", "languages": ["de"] * 1001}), "has 1001 names; at most 1000 are allowed"),
         ("gr", "Expecting value"),
     ],

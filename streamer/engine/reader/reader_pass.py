@@ -131,15 +131,13 @@ class ReaderPass:
         yield None
         return (yield from self.words_in_parts(reading, segment))
 
-    def read_alone(self, segment: HeardSegment, options: ReadingOptions) -> OutsideWork[tuple[HypothesisWord, ...]]:
-        """Return the words of the reader as they are, with the times that it finds. It is asked until it answers."""
+    def read_alone(self, segment: HeardSegment, options: ReadingOptions) -> OutsideWork[Reading]:
+        """Return what the reader reads, with the times that it finds. It is asked until it answers."""
         while True:
             try:
-                reading = yield from self._reading(segment, options)
+                return (yield from self._reading(segment, options))
             except ReaderError:
                 yield Pause(_ASKED_AGAIN_S)
-            else:
-                return words_as_read(reading, segment.frame_ms)
 
     def _reading(self, segment: HeardSegment, options: ReadingOptions) -> OutsideWork[Reading]:
         """Return what the reader reads. ReaderError if it does not."""

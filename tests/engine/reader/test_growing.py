@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ SPOKEN = [say("bag head"), silence(1500), say("cage bad gab"), silence(200)]
 class Reader:
     """Reads exactly, in several languages, or fails some times before. It remembers how it was asked."""
 
-    def __init__(self, fails: int = 0, languages: Sequence[str] = ("en", "de")) -> None:
-        self.fails, self.languages, self.present = fails, tuple(languages), True
+    def __init__(self, fails: int = 0, languages: Sequence[str] = ("en", "de"), heard: str = "") -> None:
+        """`heard`: the language that it says it has heard."""
+        self.fails, self.languages, self.present, self.heard = fails, tuple(languages), True, heard
         self.asked: list[ReadingOptions] = []
         self.pending: list[_Pending] = []
         self.waits = False  # whether readings are there only when `answer` is called
@@ -50,8 +52,8 @@ class Reader:
     ) -> PendingReading:
         self.asked.append(options)
         self.fails -= 1
-        reading = None if self.fails >= 0 else ExactReader().read(samples, pauses, words, options)
-        self.pending.append(_Pending(reading, waits=self.waits))
+        reading = replace(ExactReader().read(samples, pauses, words, options), language=self.heard)
+        self.pending.append(_Pending(None if self.fails >= 0 else reading, waits=self.waits))
         return self.pending[-1]
 
     def answer(self) -> None:
@@ -115,6 +117,25 @@ def test_a_model_may_leave_all_words_to_the_reader() -> None:
     assert one.languages == ("auto", "en", "de")
     assert text(hear(one, SPOKEN)) == "bag head cage bad gab"
     assert {asked.language for asked in reader.asked} == {"auto"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "options", "language"),
+    [
+        (Reader(heard="de"), {}, "de"),
+        (Reader(heard="de"), {"translate": True}, "de"),
+        (Reader(heard="de"), {"language": "de"}, None),
+        (Reader(heard="en", languages=("en",)), {}, None),
+        (Reader(), {}, None),
+    ],
+    ids=["heard", "translated", "chosen", "one-language", "silent-reader"],
+)
+def test_a_final_has_the_language_that_the_reader_heard(
+    reader: Reader, options: dict[str, Any], language: str | None
+) -> None:
+    """It is there if the reader had a choice and made it itself."""
+    events = hear(recogniser(reader, reads_alone=True), SPOKEN, StreamOptions(**options))
+    assert [final.language for final in finals(events)] == [language] * 2
 
 
 def test_english_with_the_shipped_words_stays_combined() -> None:
