@@ -43,6 +43,7 @@ class WebhookReceiver:
         self.deliveries: list[Delivery] = []
         self.url = ""
         self._server: asyncio.Server | None = None
+        self._over = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -58,6 +59,7 @@ class WebhookReceiver:
 
     async def __aexit__(self, *details: object) -> None:
         assert self._server is not None
+        self._over = True  # also for a connection that was accepted and whose task has not run yet
         self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -72,6 +74,9 @@ class WebhookReceiver:
         return self.events
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._over:
+            writer.close()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
