@@ -13,6 +13,7 @@ import torch
 
 from streamer.base.events import Heard, as_json
 from streamer.engine.acoustics.acoustic_model import AcousticModel
+from streamer.engine.acoustics.acoustics import SlotActivity
 from streamer.engine.acoustics.bundle_files import BundleError, ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, MoonshineConfig
 from streamer.engine.bundle import load_recogniser
@@ -111,6 +112,17 @@ def test_speech_is_detected_in_pieces_of_whole_frames(recogniser: Recogniser) ->
     changes = [event for event in hear(recogniser, 1600) if event["type"] == "speech"]
     assert [event["state"] for event in changes][:1] == ["start"]
     assert changes[0]["at_ms"] < 1500
+
+
+def test_pauses_are_counted_in_its_frames(bundle: Path, recogniser: Recogniser) -> None:
+    """Speech ends after 480 ms of silence: 10 frames of 48 ms, not 12 as with frames of 40 ms. The head agrees."""
+    for activity in (recogniser._acoustics, load_activity_head(bundle, slots=1)):
+        slots: SlotActivity = activity._activity  # type: ignore[union-attr]
+        spoken, silent = [[0.0] * 5], [[-9.0] * 9]
+        assert slots.read([3], spoken, [False])[3].speaking
+        assert slots.read([3], silent, [False])[3].speaking
+        assert not slots.read([3], [[-9.0]], [False])[3].speaking
+        slots.reset([3])
 
 
 def test_a_second_pass_reads_whole_segments(recogniser: Recogniser) -> None:
