@@ -91,7 +91,7 @@ def hear_all(
 ) -> None:
     """Let the witnesses hear all recordings that are not complete in the journal.
 
-    StoppedError between two pieces if this is wanted.
+    StoppedError between two pieces if this is wanted, CorpusError if a recording has changed since it was heard.
     """
     progress = Progress(len(recordings), list(witnesses), tell)
     for recording in recordings:
@@ -103,7 +103,10 @@ def hear_all(
                 journal.fail(recording.name, str(error))
                 tell(str(error))
             else:
-                for piece in cutter.cut(samples)[len(known.pieces) :]:
+                pieces = cutter.cut(samples)
+                if [one.piece for one in known.pieces] != pieces[: len(known.pieces)]:
+                    raise CorpusError(_changed(recording))
+                for piece in pieces[len(known.pieces) :]:
                     if stopped():
                         raise StoppedError
                     heard = tuple(each.hear(samples[piece.start : piece.end]) for each in witnesses.values())
@@ -128,7 +131,7 @@ class Judge:
 
 
 def write_kept(recordings: Sequence[Recording], journal: Journal, judge: Judge, output: Path, name: str) -> list[Row]:
-    """Write the pieces that are kept as a folder of given speech."""
+    """Write the pieces that are kept as a folder of given speech. CorpusError if a recording has changed."""
     return write_given(output, name, _kept(recordings, journal, judge, name))
 
 
@@ -138,6 +141,9 @@ def _kept(recordings: Sequence[Recording], journal: Journal, judge: Judge, name:
         if not kept:
             continue
         samples = recording.samples()
+        # Another folder may have recordings of the same names. The words in the journal are not said in these.
+        if round(len(samples) / SAMPLE_RATE, 3) != journal.of(recording.name).seconds:
+            raise CorpusError(_changed(recording))
         # A manifest is divided by tabs and lines.
         plain = re.sub(r"\s", " ", recording.name)
         for one in kept:
@@ -146,6 +152,10 @@ def _kept(recordings: Sequence[Recording], journal: Journal, judge: Judge, name:
             # The speakers are unknown, so each recording gets a speaker of its own.
             row = Row("", member, round(piece.seconds, 3), name, plain, text)
             yield row, _flac(samples[piece.start : piece.end])
+
+
+def _changed(recording: Recording) -> str:
+    return f"{recording.name} has changed since it was heard: give another folder for the output"
 
 
 def _flac(samples: Samples) -> bytes:

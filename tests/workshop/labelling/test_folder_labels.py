@@ -119,6 +119,29 @@ def test_what_was_repaired_is_read_the_next_time(
         shutil.copy(SAMPLES / "talk.flac", folder / "broken.wav")
 
 
+def test_a_recording_that_has_changed_is_refused(
+    folder: Path, tmp_path: Path, witnesses: dict[str, Witness], cutter: Cutter
+) -> None:
+    """Whether it was heard in part or as a whole: what was heard is not said in it."""
+    (folder / "broken.wav").unlink()
+    talk, recordings = folder / "deep\tdown" / "talk.flac", recordings_in(folder)
+    answers = iter([False, True])
+    with journal_of(tmp_path / "more") as journal, pytest.raises(StoppedError):
+        hear_all(recordings, cutter, witnesses, journal, lambda line: None, lambda: next(answers))
+    content = talk.read_bytes()
+    samples, rate = soundfile.read(talk, dtype="int16")
+    soundfile.write(talk, samples[rate:], rate)
+    with journal_of(tmp_path / "more") as journal, pytest.raises(CorpusError, match="flac has changed"):
+        hear_all(recordings, cutter, witnesses, journal, lambda line: None)
+    talk.write_bytes(content)
+    with journal_of(tmp_path / "more") as journal:
+        hear_all(recordings, cutter, witnesses, journal, lambda line: None)
+        soundfile.write(talk, samples[rate:], rate)
+        with pytest.raises(CorpusError, match="flac has changed"):
+            write_kept(recordings, journal, Judge(Limits(), everything), tmp_path / "more", "mine")
+    assert not (tmp_path / "more" / "train.tsv").exists()
+
+
 def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
     """Also what is no folder."""
     (tmp_path / "notes.txt").write_text("no recording")

@@ -15,6 +15,7 @@ from tests.project import BUNDLE, SAMPLES
 from tests.samples import reference
 from tests.workshop.labelling.scripted_witnesses import SAID, write_witness
 from workshop.data.corpus import Samples
+from workshop.graphs.exact_icefall import make_ctc_folder
 from workshop.labelling.witnesses import SHIPPED, WitnessError, fingerprint, load_witness, spoken_words
 
 FEW = {"it", "is", "nato"}
@@ -46,6 +47,14 @@ def test_our_recogniser_is_a_witness(airplane: Samples, name: str) -> None:
     assert first.words == again.words
     assert len({*first.words} & {*reference("airplane.mp3").split()}) >= 5
     assert silence.words == ()
+
+
+def test_a_public_model_is_a_witness(tmp_path: Path, airplane: Samples) -> None:
+    """It hears as much in a piece as it hears again, and another piece changes nothing."""
+    witness = load_witness(str(make_ctc_folder(tmp_path)), FEW.__contains__)
+    first, _, again = witness.hear(airplane), witness.hear(airplane[:9_000]), witness.hear(airplane)
+    assert first.words
+    assert first.words == again.words
 
 
 def test_a_name_that_nobody_has_is_refused(tmp_path: Path) -> None:
