@@ -4,14 +4,15 @@
     python scripts/data/label_speech.py --check GIVEN/dev.tsv --output CHECKED --readers moonshine-base WHISPER
 
 Recordings in FOLDER may have any length and format. They are cut at pauses into pieces of at most 20 s, and each reader
-reads each piece. The text of the first one is kept if every other one differs in at most a tenth of its words. Dropped
-are texts in another language, in circles, and with more or fewer words than somebody may say in that time.
+reads each piece. The text of the first one is kept if another one differs in at most a tenth of its words. Dropped are
+texts in another language, in circles, and with more or fewer words than somebody may say in that time.
 
 A reader is one of `streamer models`, the folder of a reader, of a Whisper model in CTranslate2's format or of a public
 model, or `shipped` for the recogniser of this project.
 
 MORE gets `train.tsv` and tar shards, as a folder of given speech, and `journal.jsonl` with all that was read. So the
-same command goes on after it was stopped, and other limits (--different, --surer-than) read nothing again.
+same command goes on after it was stopped, and other limits (--different, --agreeing, --surer-than) read nothing
+again.
 
 With --check, no speech is written: a manifest whose texts are known shows how many of its words are kept, and how many
 of these are wrong, by corpus. docs/how-to/training.md has such a table.
@@ -79,6 +80,13 @@ def main() -> int:
         help=f"share of the words in which readers may differ (default: {Limits.different})",
     )
     parser.add_argument(
+        "--agreeing",
+        type=int,
+        default=Limits.agreeing,
+        metavar="NUMBER",
+        help=f"how many of the readers after the first one must agree with it (default: {Limits.agreeing})",
+    )
+    parser.add_argument(
         "--surer-than",
         type=float,
         default=Limits.surer_than,
@@ -92,6 +100,8 @@ def main() -> int:
         parser.error("give a folder of recordings, or --check")
     if len(set(options.readers)) < max(2, len(options.readers)):
         parser.error("--readers needs two or more, all different")
+    if not 1 <= options.agreeing < len(options.readers):
+        parser.error("--agreeing must be at least 1, and less than the number of readers")
     if not 2 <= options.longest <= 30:
         parser.error("--longest must be from 2 to 30 seconds")
     try:
@@ -119,7 +129,8 @@ def run(options: argparse.Namespace) -> int:
     with Journal(options.output, signs, rule) as journal:
         witnesses = {name: load_witness(name, knows, threads=options.threads) for name in options.readers}
         hear_all(recordings, Cutter(bundle, rule), witnesses, journal, tell, stop_signals())
-        judge = Judge(Limits(options.different, options.surer_than), knows, {" ".join(each.words) for each in dev})
+        limits = Limits(options.different, options.surer_than, options.agreeing)
+        judge = Judge(limits, knows, {" ".join(each.words) for each in dev})
         if options.check is None:
             write_kept(recordings, journal, judge, options.output, options.name or options.folder.resolve().name)
         else:

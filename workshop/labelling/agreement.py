@@ -53,13 +53,14 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """`different`: the greatest share of the first witness's words in which another witness may differ.
+    """`different`: the greatest share of the first witness's words in which another one may differ and still agrees.
 
-    `surer_than`: the least mean log-probability of the first witness's tokens.
+    `surer_than`: the least mean log-probability of the first witness's tokens. `agreeing`: how many others must agree.
     """
 
     different: float = 0.1
     surer_than: float = -math.inf
+    agreeing: int = 1
 
 
 def judge(
@@ -84,7 +85,7 @@ def judge(
         return Verdict.FOREIGN
     if not TEXT.fullmatch(" ".join(words).upper()):
         return Verdict.UNWRITABLE
-    if any(difference(words, other.words) > limits.different for other in heard[1:]):
+    if sum(difference(words, other.words) <= limits.different for other in heard[1:]) < limits.agreeing:
         return Verdict.DIFFERENT
     if heard[0].log_probability < limits.surer_than:
         return Verdict.UNSURE

@@ -53,14 +53,17 @@ def precision_table(
 
     With three witnesses or more, the first two of them are also measured without the others.
     """
+    first, others = witnesses[0], len(witnesses) - 1
+    ways = [(f"{first} and {witnesses[1]}", 2, 1)]
+    if others > 1:
+        ways += [(f"{first} and {number} of {others}", len(witnesses), number) for number in range(1, others + 1)]
     corpora = sorted({each.corpus for each in utterances})
     header = ["", *(f"{corpus}: kept %, wrong %" for corpus in [*corpora, ALL])]
     rows = []
-    for number in sorted({min(2, len(witnesses)), len(witnesses)}):
+    for named, number, agreeing in ways:
         for limits in MEASURED:
-            judge = Judge(limits, knows)
+            judge = Judge(replace(limits, agreeing=agreeing), knows)
             samples = [_sample(corpus, utterances, journal, judge, number) for corpus in corpora]
-            named = ", ".join(witnesses[: number - 1]) + f" and {witnesses[number - 1]}"
             sure = f", surer than {limits.surer_than}" if math.isfinite(limits.surer_than) else ""
             cells = [_cell([sample]) for sample in samples] + [_cell(samples)]
             rows.append([f"{named}, {100 * limits.different:.0f} %{sure}", *cells])

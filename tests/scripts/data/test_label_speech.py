@@ -136,6 +136,7 @@ def test_errors_are_one_sentence(tmp_path: Path, readers: list[Path]) -> None:
         (["folder", "--readers", "a"], "two or more"),
         (["folder", "--readers", "a", "a"], "all different"),
         (["folder", "--readers", "a", "b", "--longest", "31"], "from 2 to 30"),
+        (["folder", "--readers", "a", "b", "--agreeing", "2"], "less than the number of readers"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, arguments: list[str], says: str) -> None:

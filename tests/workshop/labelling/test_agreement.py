@@ -17,9 +17,12 @@ def heard(text: str = TEXT, language: str = "") -> Heard:
     return Heard(tuple(text.split()), language)
 
 
-def verdict(*witnesses: Heard, speech_s: float = 4.0, different: float = 0.1, avoided: str = "") -> Verdict:
+def verdict(
+    *witnesses: Heard, speech_s: float = 4.0, different: float = 0.1, agreeing: int = 1, avoided: str = ""
+) -> Verdict:
     """Judge a piece."""
-    return judge(witnesses, speech_s, Limits(different), ENGLISH_WORDS.__contains__, {avoided})
+    limits = Limits(different, agreeing=agreeing)
+    return judge(witnesses, speech_s, limits, ENGLISH_WORDS.__contains__, {avoided})
 
 
 @pytest.mark.parametrize(
@@ -37,10 +40,20 @@ def test_another_witness_may_differ_in_a_tenth_of_the_words(other: str, kept: bo
     assert verdict(heard(), heard(other)) is (Verdict.KEPT if kept else Verdict.DIFFERENT)
 
 
-def test_every_other_witness_must_agree() -> None:
-    """A third one that heard something else is enough."""
-    assert verdict(heard(), heard(), heard()) is Verdict.KEPT
-    assert verdict(heard(), heard(), heard("and no more of it")) is Verdict.DIFFERENT
+@pytest.mark.parametrize("agreeing", [1, 2])
+def test_so_many_other_witnesses_must_agree(agreeing: int) -> None:
+    """Whichever of them these are. What the others heard does not matter then."""
+    other = heard("and no more of it")
+    enough = Verdict.KEPT if agreeing == 1 else Verdict.DIFFERENT
+    assert verdict(heard(), heard(), heard(), agreeing=agreeing) is Verdict.KEPT
+    assert verdict(heard(), heard(), other, agreeing=agreeing) is enough
+    assert verdict(heard(), other, heard(), agreeing=agreeing) is enough
+    assert verdict(heard(), other, other, agreeing=agreeing) is Verdict.DIFFERENT
+
+
+def test_no_difference_may_be_allowed() -> None:
+    """A single other word is too much then."""
+    assert verdict(heard(), heard(), different=0.0) is Verdict.KEPT
     assert verdict(heard(), heard(TEXT.replace("we", "he")), different=0.0) is Verdict.DIFFERENT
 
 

@@ -52,6 +52,7 @@ def test_the_table_has_a_row_for_each_way_to_keep_words(tmp_path: Path) -> None:
     assert rows["first and second, 0 %"].startswith("30.0 [")
     assert rows["first and second, 20 %"].startswith("100.0")
     assert rows["first and second, 20 %"].split("], ")[1].startswith("10.0 ")
-    assert rows["first, second and third, 20 %"].startswith("0.0")
-    assert rows["first, second and third, 100 %"].startswith("100.0")
+    assert rows["first and 1 of 2, 20 %"] == rows["first and second, 20 %"]
+    assert rows["first and 2 of 2, 20 %"].startswith("0.0")
+    assert rows["first and 2 of 2, 100 %"].startswith("100.0")
     assert rows["first and second, 20 %, surer than -0.1"].startswith("70.0")
