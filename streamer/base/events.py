@@ -196,7 +196,8 @@ class Opened:
 
     `piece_ms`: the model detects speech in pieces of this length, so it may get audio before a step is complete.
     `languages`: the languages of the model; a sequence may choose one of them. `step_ms`: the step that the model takes
-    for the wanted one, if it has none of the usual steps.
+    for the wanted one, if it has none of the usual steps, or reads more than a step. `ahead_ms`: how much audio after
+    each step it reads with it.
     """
 
     type: ClassVar[str] = "opened"
@@ -205,6 +206,7 @@ class Opened:
     piece_ms: int | None = None
     languages: tuple[str, ...] | None = None
     step_ms: int | None = None
+    ahead_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -228,13 +228,18 @@ class Recogniser:
         return None if entry is None else entry.piece_ms
 
     def own_step_ms(self, stream: int) -> int | None:
-        """Return the step of a stream if its model has only unusual steps; None if it has one that clients know.
+        """Return the step of a stream if its model has only unusual steps, or reads more than a step; otherwise None.
 
         Whoever sends audio then sends it in such portions, so that no part of it waits for the next one.
         """
         entry, steps = self._streams.find(stream), self.model.step_ms
-        unusual = len(steps) > 1 and not set(steps) & set(STEPS_MS)
-        return entry.options.step_ms if entry is not None and unusual else None
+        unusual = self.ahead_ms is not None or not set(steps) & set(STEPS_MS)
+        return entry.options.step_ms if entry is not None and unusual and min(steps) <= 2 * max(STEPS_MS) else None
+
+    @property
+    def ahead_ms(self) -> int | None:
+        """How much audio after each step the model reads with it; None if steps do not overlap."""
+        return -(-self.model.ahead_samples * 1000 // self.model.sample_rate) or None
 
     @property
     def languages(self) -> tuple[str, ...]:

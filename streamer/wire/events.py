@@ -38,6 +38,7 @@ LONGEST_HEAD_NAME: Final = 64
 LONGEST_HEAD_CONTENT: Final = 4096
 # With shorter pieces, so many requests a second would cost more than they gain.
 SHORTEST_PIECE_MS: Final = 20
+MOST_AHEAD_MS: Final = 10_000
 MOST_LANGUAGES: Final = 1000
 
 KINDS: Final[Sequence[type[Any]]] = [kind for kind in get_args(ModelEvent) if kind is not Other]
@@ -90,6 +91,8 @@ def _check_opened(event: Opened) -> None:
     step_ms, longest = event.step_ms, 2 * max(STEPS_MS)
     if step_ms is not None and not SHORTEST_PIECE_MS <= step_ms <= longest:
         raise ValueError(f"'step_ms' of 'opened' must be from {SHORTEST_PIECE_MS} to {longest}, not {step_ms}")
+    if event.ahead_ms is not None and not 0 <= event.ahead_ms <= MOST_AHEAD_MS:
+        raise ValueError(f"'ahead_ms' of 'opened' must be from 0 to {MOST_AHEAD_MS}, not {event.ahead_ms}")
     if not all(len(name) <= LONGEST_LANGUAGE for name in languages):
         raise ValueError(f"'languages' of 'opened' must be strings of at most {LONGEST_LANGUAGE} characters")
     if len(languages) > MOST_LANGUAGES:

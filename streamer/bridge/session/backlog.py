@@ -38,22 +38,32 @@ TRANSITIONS: Mapping[Level, tuple[Level, ...]] = {Level.LOW: (Level.HIGH,), Leve
 
 @dataclass(frozen=True)
 class Grid:
-    """Places where a portion may end: at multiples of `ms`, counted from `past` bytes before the waiting audio."""
+    """Places where a portion may end: at multiples of `ms`, counted from `past` bytes before the waiting audio.
+
+    If `past` is negative, the first multiple is that many bytes behind the first step of the waiting audio.
+    """
 
     ms: int
     past: int = 0
 
     def most(self, limit: int) -> int:
         """Return the most bytes, up to this limit, that end at such a place; 0 if there is none."""
-        size = self.ms * BYTES_PER_S // 1000
-        past = self.past % size
-        return max(0, (limit + past) // size * size - past)
+        most = (limit + self._passed) // self._size * self._size - self._passed
+        return most if most >= self.least else 0
 
     @property
     def least(self) -> int:
         """The bytes up to the first such place."""
-        size = self.ms * BYTES_PER_S // 1000
-        return size - self.past % size
+        return self._size - self._passed
+
+    @property
+    def _size(self) -> int:
+        return self.ms * BYTES_PER_S // 1000
+
+    @property
+    def _passed(self) -> int:
+        """The bytes since the last such place. A portion has room for each step, and perhaps not for more."""
+        return self.past if self.past < 0 and self._size - self.past <= PORTION else self.past % self._size
 
 
 @dataclass(frozen=True)

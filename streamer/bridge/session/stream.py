@@ -170,6 +170,7 @@ class Stream:
         self._sent_at = now
         self._step_ms = step_ms
         self._own_step_ms: int | None = None  # the step that the model of the present sequence takes for it
+        self._ahead_ms = 0  # how much audio after each step this model reads with it
         self._piece_ms: int | None = None  # the pieces in which the present sequence detects speech
         self._sequence_bytes = 0  # the audio that the present sequence has got
         self._due: int | None = None  # the sample at which the present sequence wants a request to end
@@ -217,7 +218,7 @@ class Stream:
         if self._sequence.now is not SequenceState.OPEN:
             return 0
         if self._under_way is not None:
-            return Grid(self._own_step_ms or self._step_ms).least
+            return Grid(self._grid_ms).least
         if self._ripe_bytes is None:
             self._ripe_bytes = min((least for end in self._ends if (least := end.least)), default=0)
         return self._backlog.lacks(self._ripe_bytes)
@@ -316,7 +317,7 @@ class Stream:
         events = list(events)
         for event in events:
             if isinstance(event, Opened):
-                self._piece_ms, self._own_step_ms = event.piece_ms, event.step_ms
+                self._piece_ms, self._own_step_ms, self._ahead_ms = event.piece_ms, event.step_ms, event.ahead_ms or 0
         self._due = next((event.due for event in events if isinstance(event, Heard)), None)
         results = self._replay.take(events, leaving=leaving)
         self._sent_audio.drop_front((self._replay.clock.cut - cut) * SAMPLE_BYTES)
@@ -367,11 +368,18 @@ class Stream:
         return Request() if now - self._sent_at >= self._refresh_s else None
 
     @property
+    def _grid_ms(self) -> int:
+        """The length of a portion: the wanted step, or as many steps of the model as fit into it, at least one."""
+        own_ms = self._own_step_ms
+        return self._step_ms if own_ms is None else own_ms * max(1, self._step_ms // own_ms)
+
+    @property
     def _ends(self) -> list[Grid | Place]:
         """The places where the next portion may end."""
         # The model counts its steps from the last cut. If a portion ended elsewhere, its last part would wait there for
         # the next one.
-        ends: list[Grid | Place] = [Grid(self._own_step_ms or self._step_ms, self._sent_audio.size)]
+        ahead = self._ahead_ms * BYTES_PER_S // 1000
+        ends: list[Grid | Place] = [Grid(self._grid_ms, self._sent_audio.size - ahead)]
         # While nobody speaks, the model gets each piece as soon as possible, to notice early that speech begins.
         if self._piece_ms is not None and not self._replay.speaking:
             ends.append(Grid(self._piece_ms, self._sequence_bytes))
@@ -382,7 +390,7 @@ class Stream:
     def _begin_anew(self, *, flush: bool = False) -> None:
         """Prepare for a new sequence at the last cut."""
         self._sequence.become(SequenceState.BETWEEN)
-        self._sequence_bytes, self._piece_ms, self._own_step_ms, self._due = 0, None, None, None
+        self._sequence_bytes, self._piece_ms, self._own_step_ms, self._ahead_ms, self._due = 0, None, None, 0, None
         self._extra += len(self._sent_audio)
         self._backlog.put_back(self._sent_audio.take(), flush=flush)
         self._replay.restart()

@@ -404,7 +404,7 @@ class EventModel(ABC):
     def _opened(self, stream: int) -> str:
         recogniser = self._recogniser
         languages = tuple(recogniser.languages) or None
-        told = recogniser.piece_ms(stream), languages, recogniser.own_step_ms(stream)
+        told = recogniser.piece_ms(stream), languages, recogniser.own_step_ms(stream), recogniser.ahead_ms
         return as_json(Opened(recogniser.model.name, self._instance.name, *told))
 
     def _fail(self, request: Any, error: Exception) -> None:

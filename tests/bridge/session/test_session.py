@@ -125,6 +125,27 @@ def test_steps_of_the_model() -> None:
     assert driven.exchange() == Request(bytes(3200))  # with it, the new segment has a whole step
 
 
+@pytest.mark.parametrize(("step_ms", "portion_ms"), [(320, 320), (160, 320), (400, 400)])
+def test_a_model_that_reads_ahead(step_ms: int, portion_ms: int) -> None:
+    """Its audio ends where a step and the audio ahead of it end, so nothing of it waits for the next portion."""
+    driven = Driven(None)
+    driven.text(START)
+    driven.request()
+    driven.session.serve("streaming_asr")
+    driven.answer({"type": "opened", "model": "m", "instance": "i", "step_ms": step_ms, "ahead_ms": 145})
+    portion, ahead = portion_ms * 32, 145 * 32
+    driven.audio(bytes(portion + ahead - 32))
+    assert driven.request() is None
+    driven.audio(bytes(portion))
+    assert driven.exchange() == Request(bytes(portion + ahead))
+    driven.audio(bytes(32))
+    assert driven.exchange({"type": "cut", "sample": 16 * (portion_ms + 45)}) == Request(bytes(portion))
+    # After the cut, what was sent already counts.
+    begun = portion + ahead + portion - 32 * (portion_ms + 45)
+    driven.audio(bytes(4 * portion))
+    assert driven.exchange() == Request(bytes((portion + ahead - begun) % portion + portion * 3))
+
+
 def test_flush() -> None:
     """A flush takes the rest of the audio with it, and its answer goes to the client."""
     driven = Driven()
