@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -40,7 +41,7 @@ Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 """The cosines and sines by which positions rotate the pairs of a vector: [period, size / 2]."""
 
 
-class EncoderShape:
+class EncoderShape(ABC):
     """What the shapes of all kinds of encoders have. Frames are those that the heads read."""
 
     kind: ClassVar[EncoderKind]
@@ -54,9 +55,9 @@ class EncoderShape:
     largest_chunk: int  # the most frames of a step
 
     @property
+    @abstractmethod
     def frame_samples(self) -> int:
         """The samples of a frame."""
-        raise NotImplementedError
 
     @property
     def frame_width(self) -> int:
@@ -79,9 +80,9 @@ class EncoderShape:
         return WHOLE_MS * SAMPLE_RATE // (1000 * self.frame_samples)
 
     @property
+    @abstractmethod
     def rotation_tables(self) -> Tables:
         """The angles by which positions rotate keys and queries."""
-        raise NotImplementedError
 
     def frames_of(self, samples: int) -> int:
         """Return the number of frames of a step of samples. ValueError if a step cannot have this length."""
