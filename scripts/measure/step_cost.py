@@ -32,11 +32,12 @@ from streamer.audio.audio_file import read_audio
 from streamer.base.events import as_json
 from streamer.base.package import shipped
 from streamer.engine.acoustics.bundle_files import BundleError
+from streamer.engine.acoustics.encoder_graphs import CompiledEncoder
 from streamer.engine.acoustics.features import LogMel
+from streamer.engine.acoustics.head_graphs import CompiledActivity
 from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.language.neural_model import NeuralModel
-from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search import beam_search
 from streamer.engine.search.beam_search import BeamSearch

@@ -28,16 +28,15 @@ from streamer.engine.acoustics.bundle_files import (
     ModelDescription,
     read_description,
 )
-from streamer.engine.acoustics.encoder_config import EncoderKind
 from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.acoustics.streaming_model import FrameReader, SlotNetwork, StreamingModel
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel, NeuralWeights
+from streamer.engine.language.reading_graph import CompiledReading
 from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.network_graphs import CompiledReading
 from streamer.engine.reader.alignment import Aligner
 from streamer.engine.reader.combination import READER_FILE, Mixtures
 from streamer.engine.reader.line_language import LineLanguage
@@ -108,12 +107,10 @@ def load_acoustic_model(
     folder: Path, device: str, precision: str | None = None, *, activity: bool = True
 ) -> SpeechModel:
     """Load the acoustic model of a bundle, with its activity network if wanted. BundleError says what is wrong."""
-    description = read_description(folder)
-    _check_heads(folder, description)
-    has_graphs = description.encoder.kind is EncoderKind.CONFORMER
-    if has_graphs and computes_graphs(device) and precision in (None, GRAPH_PRECISION):
+    _check_heads(folder, read_description(folder))
+    if computes_graphs(device) and precision in (None, GRAPH_PRECISION):
         return AcousticModel.load(folder, activity=activity)
-    if has_graphs and device == CPU and precision is None:
+    if device == CPU and precision is None:
         _LOG.warning("Torch computes %s on the CPU, which takes more memory: onnxruntime is not installed", folder)
     import_torch()
     import torch

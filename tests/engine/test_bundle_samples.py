@@ -14,12 +14,14 @@ import torch
 from streamer.base.events import Heard, as_json
 from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.acoustics.acoustics import SlotActivity
-from streamer.engine.acoustics.bundle_files import BundleError, ModelDescription
+from streamer.engine.acoustics.bundle_files import ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, MoonshineConfig
-from streamer.engine.bundle import load_recogniser
+from streamer.engine.acoustics.streaming_model import Emissions
+from streamer.engine.bundle import assemble_recogniser, load_recogniser
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.waiting import finish
 from streamer.heads.loading import load_activity_head, load_speech_encoder, load_transcript_head
 from tests.project import BUNDLE
 from tests.samples import pcm
@@ -132,12 +134,42 @@ def test_a_second_pass_reads_whole_segments(recogniser: Recogniser) -> None:
     assert finals(hear(recogniser, 1777, 2, second_pass=True)) == first
 
 
-def test_it_has_no_graphs_yet(bundle: Path) -> None:
-    """On a CPU, torch computes it. Whoever asks for graphs learns that there are none for this kind."""
-    with pytest.raises(BundleError, match="no graphs of encoders of the kind moonshine"):
-        AcousticModel.load(bundle)
-    recogniser = load_recogniser(bundle, slots=1)
-    assert isinstance(recogniser.model, AcousticNetwork)
+def test_graphs_compute_what_torch_computes(bundle: Path) -> None:
+    """On a CPU, onnxruntime computes all of it: emissions of steps and of whole segments, and glances."""
+    models: list[AcousticModel | AcousticNetwork] = [AcousticModel.load(bundle), AcousticNetwork.load(bundle)]
+    states = [model.make_state(3) for model in models]
+    audio = np.frombuffer(pcm("talk.flac", 6.0), np.int16).copy()
+    for start, own in enumerate((144, 336, 624, 144, 624)):
+        samples = np.stack((audio[9000 * start :][: 16 * own], audio[::-1][7000 * start :][: 16 * own]))
+        compare(*(model.step(state, [2, 0], samples) for model, state in zip(models, states, strict=True)))
+        glanced = (model.glance(state, 2, samples[0, :1536]) for model, state in zip(models, states, strict=True))
+        compare(*({"activity": np.array([glance], np.float32)} for glance in glanced))
+    compare(*(finish(model.whole(audio[: 90 * 768])) for model in models))
+    for model, state in zip(models, states, strict=True):
+        model.reset(state, [1])
+    encoded = [
+        model.encode_samples(state, [1], audio[None, :2304]) for model, state in zip(models, states, strict=True)
+    ]
+    compare(*(dict(zip(("frames", "energies"), each, strict=True)) for each in encoded))
+
+
+def compare(found: Emissions, expected: Emissions) -> None:
+    """Compare what two models have emitted."""
+    assert found.keys() == expected.keys()
+    for head, rows in found.items():
+        assert rows.size
+        np.testing.assert_allclose(rows, expected[head], atol=2e-4)
+
+
+def test_graphs_and_torch_give_the_same_events(bundle: Path, recogniser: Recogniser) -> None:
+    """The recogniser has graphs on a CPU. With torch it hears the same words at the same times."""
+    assert isinstance(recogniser.model, AcousticModel)
+    network = AcousticNetwork.load(bundle)
+    in_torch = assemble_recogniser(bundle, network, None, network.detector(4), slots=4, device="cpu", idle_limit_s=60)
+    for options in ({"search": "lexicon"}, {"search": "greedy", "second_pass": True}):
+        expected = finals(hear(in_torch, 5000, **options))
+        assert finals(hear(recogniser, 5000, 2, **options)) == expected
+        assert expected
 
 
 def test_the_encoder_alone_and_its_heads(bundle: Path) -> None:

@@ -16,7 +16,7 @@ from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NeuralModel
-from streamer.engine.network_graphs import CompiledReading
+from streamer.engine.language.reading_graph import CompiledReading
 from streamer.engine.networks.neural_network import NeuralNetwork
 from streamer.engine.search.search import BeamOptions
 

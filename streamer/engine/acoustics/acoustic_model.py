@@ -24,7 +24,9 @@ from streamer.engine.acoustics.bundle_files import (
     within,
 )
 from streamer.engine.acoustics.encoder_config import EncoderConfig
+from streamer.engine.acoustics.encoder_graphs import compiled_encoder
 from streamer.engine.acoustics.features import SAMPLE_RATE, LogMel, samples_of
+from streamer.engine.acoustics.head_graphs import CompiledActivity, CompiledHeads
 from streamer.engine.acoustics.speech_detector import PieceActivity, PieceEnergies, SpeechDetector
 from streamer.engine.acoustics.streaming_model import (
     ACTIVITY,
@@ -34,7 +36,6 @@ from streamer.engine.acoustics.streaming_model import (
     SlotNetwork,
     StreamingModel,
 )
-from streamer.engine.network_graphs import CompiledActivity, CompiledEncoder, CompiledHeads
 from streamer.engine.waiting import Work
 
 
@@ -71,8 +72,6 @@ class AcousticModel:
     ahead_samples = 0
 
     def __init__(self, description: ModelDescription, weights: Weights, activity: SlotNetwork | None = None) -> None:
-        if not isinstance(description.encoder, EncoderConfig):
-            raise ValueError(f"there are no graphs of encoders of the kind {description.encoder.kind.value}")
         self.description = description
         self.frame_samples = description.encoder.frame_samples
         self.name = description.name
@@ -80,7 +79,10 @@ class AcousticModel:
         self.step_ms = description.step_ms
         self.features = LogMel(weights["features.mean"], weights["features.deviation"], description.encoder.hop)
         encoder = within(weights, "encoder")
-        self._encoder = CompiledEncoder(description.encoder, encoder)
+        self._encoder = compiled_encoder(description.encoder, encoder)
+        self._reads_features = isinstance(description.encoder, EncoderConfig)
+        # How many samples before a step its frames need.
+        self.context = max(self.features.context, 0 if self._reads_features else self._encoder.context)
         self._heads = CompiledHeads(description.encoder, encoder)
         self._activity = activity
         self._pieces: PieceEnergies | None = None  # of the same slots
@@ -109,7 +111,7 @@ class AcousticModel:
 
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots."""
-        state = {"wav": np.zeros((slots, self.features.context), np.float32), **self._encoder.make_state(slots)}
+        state = {"wav": np.zeros((slots, self.context), np.float32), **self._encoder.make_state(slots)}
         return state if self._activity is None else state | self._activity.make_state(slots)
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
@@ -124,31 +126,32 @@ class AcousticModel:
         """Compute one step of audio for each of these slots: [batch, samples]."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
-        energies = self._energies(state, slots, samples)
+        recent = self._recent(state, slots, samples)
         emissions: Emissions = {}
+        energies = self._energies(slots, recent)
         if self._activity is not None:  # before the encoder, because the weights of the encoder fill the cache
             emissions[ACTIVITY] = self._activity.step(state, slots, energies)
-        return emissions | self.emissions(self._encode(state, slots, energies))
+        return emissions | self.emissions(self._encode(state, slots, recent, energies))
 
     def whole(self, samples: NDArray[np.int16]) -> Work[Emissions]:
         """Return the emissions of a segment that is complete, [1, frames, units]."""
         if not len(samples) or len(samples) % self.frame_samples:
             raise ValueError(f"a segment must have a multiple of {self.frame_samples} samples, not {len(samples)}")
-        context, part = self.features.context, self.description.encoder.whole_frames * self.frame_samples
-        audio = np.pad(samples_of(samples), (context, 0))[None]
-        energies = []
-        for first in range(0, len(samples), part):
-            energies.append(self.features.energies(audio[:, first : first + context + part]))
-            yield
-        frames = yield from self._encoder.whole(self.features.normalise(np.concatenate(energies, axis=1)))
+        audio = np.pad(samples_of(samples), (self.context, 0))[None]
+        if self._reads_features:
+            inputs = yield from self._features_of(audio)
+        else:
+            inputs = self._heard(audio)
+        frames = yield from self._encoder.whole(inputs)
         return self.emissions(frames)
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
     ) -> tuple[Floats, Floats]:
         """Return the frames of the next samples of these slots, and the energies for the activity network."""
-        energies = self._energies(state, slots, samples)
-        return self._encode(state, slots, energies), energies
+        recent = self._recent(state, slots, samples)
+        energies = self._energies(slots, recent)
+        return self._encode(state, slots, recent, energies), energies
 
     def emissions(self, frames: Floats) -> Emissions:
         """Return the log-probabilities of the heads that read these frames, [batch, frames, units]."""
@@ -158,19 +161,27 @@ class AcousticModel:
         """Return the probabilities of speech in the frames after the last step of this slot. Change no state."""
         if self._activity is None:
             return []
-        energies = self.features.energies(np.concatenate((state["wav"][slot], samples_of(samples)))[None])
+        heard = state["wav"][slot, self.context - self.features.context :]
+        energies = self.features.energies(np.concatenate((heard, samples_of(samples)))[None])
         state_copy = {name: state[name][[slot]] for name in self._activity.make_state(1)}
         return probabilities_of(self._activity.step(state_copy, [0], energies)[0, :, 0].tolist())
 
-    def _energies(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Floats:
-        """Return the energies of the next samples, which are the input of both networks."""
+    def _recent(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Floats:
+        """Return the next samples after those before them, which the slots keep."""
         recent = np.concatenate((state["wav"][list(slots)], samples_of(samples)), axis=1)
-        state["wav"][list(slots)] = recent[:, -self.features.context :]
+        state["wav"][list(slots)] = recent[:, -self.context :]
+        return recent
+
+    def _energies(self, slots: Sequence[int], recent: Floats) -> Floats:
+        """Return the energies of the next samples: what the activity network reads, and an encoder of features."""
+        recent = recent[:, self.context - self.features.context :]
         if self._pieces is None:
             return self.features.energies(recent)
         # What the detector of speech has computed already is not computed again.
         hop = self.features.hop
-        energies = np.empty((len(slots), samples.shape[1] // hop, self.features.mels), np.float32)
+        energies = np.empty(
+            (len(slots), (recent.shape[1] - self.features.context) // hop, self.features.mels), np.float32
+        )
         missing: dict[int, list[int]] = {}  # the rows by the number of their first hops that are there
         for row, slot in enumerate(slots):
             found = self._pieces.find(slot, recent[row])
@@ -181,9 +192,23 @@ class AcousticModel:
                 energies[rows, there:] = self.features.energies(recent[rows, there * hop :])
         return energies
 
-    def _encode(self, state: ModelState, slots: Sequence[int], energies: Floats) -> Floats:
+    def _encode(self, state: ModelState, slots: Sequence[int], recent: Floats, energies: Floats) -> Floats:
         """Return the frames of the encoder, which are the input of the heads."""
-        return self._encoder.step(state, slots, self.features.normalise(energies))
+        inputs = self.features.normalise(energies) if self._reads_features else self._heard(recent)
+        return self._encoder.step(state, slots, inputs)
+
+    def _heard(self, recent: Floats) -> Floats:
+        """Return what an encoder of samples reads."""
+        return recent[:, self.context - self._encoder.context :]
+
+    def _features_of(self, audio: Floats) -> Work[Floats]:
+        """Return the features of a whole segment, part by part."""
+        context, part = self.features.context, self.description.encoder.whole_frames * self.frame_samples
+        energies = []
+        for first in range(0, audio.shape[1] - context, part):
+            energies.append(self.features.energies(audio[:, first : first + context + part]))
+            yield
+        return self.features.normalise(np.concatenate(energies, axis=1))
 
 
 def load_heads(folder: Path) -> CompiledHeads:

@@ -53,6 +53,7 @@ class EncoderShape(ABC):
     feedforward: int
     left_frames: int  # how many frames before a step each layer sees
     largest_chunk: int  # the most frames of a step
+    pooled: int = 1  # how many frames of its blocks are one that the heads read
 
     @property
     @abstractmethod
@@ -154,10 +155,21 @@ class EncoderConfig(EncoderShape):
         return cls(**{**values, "outputs": _heads(values)})
 
 
-STEM_SAMPLES: Final = 384
-"""The samples from one frame of Moonshine's convolutions to the next."""
+STEM_STRIDES: Final = (64, 3, 2)
+STEM_KERNELS: Final = (127, 7, 3)
+"""Of Moonshine's three convolutions."""
+FIRST_FRAMES: Final = STEM_STRIDES[1] * STEM_STRIDES[2]
+"""How many frames of the first convolution there are for one of the last."""
+STEM_SAMPLES: Final = STEM_STRIDES[0] * FIRST_FRAMES
+"""The samples from one frame of the last convolution to the next."""
 STEM_CONTEXT: Final = 511
 """How many samples before a frame of its own these convolutions read."""
+OVERLAP: Final = STEM_KERNELS[1] - STEM_STRIDES[1] + STEM_STRIDES[1] * (STEM_KERNELS[2] - STEM_STRIDES[2])
+"""How many of the last frames of the first convolution the next step computes again, for the other convolutions."""
+LOUDNESS_PRIOR: Final = 125
+"""How many frames of usual loudness the statistics of a segment begin with: those of half a second."""
+LOUDNESS_FLOOR: Final = 1e-5
+"""What is added to the variance, so that silence stays silence."""
 MOONSHINE_PERIOD: Final = 8192
 _SLOWEST: Final = 10_000.0
 

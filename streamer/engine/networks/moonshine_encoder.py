@@ -7,13 +7,20 @@ Moonshine's compute, with biases that it does not have.
 
 from __future__ import annotations
 
-from typing import Final
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.acoustics.encoder_config import STEM_CONTEXT, CtcHead, MoonshineConfig
+from streamer.engine.acoustics.encoder_config import (
+    LOUDNESS_FLOOR,
+    LOUDNESS_PRIOR,
+    OVERLAP,
+    STEM_CONTEXT,
+    STEM_KERNELS,
+    STEM_STRIDES,
+    CtcHead,
+    MoonshineConfig,
+)
 from streamer.engine.acoustics.streaming_model import Emissions, ModelState
 from streamer.engine.networks.encoder import (
     BlockContext,
@@ -24,14 +31,6 @@ from streamer.engine.networks.encoder import (
     UtteranceContext,
     output_layers,
 )
-
-STRIDES: Final = (64, 3, 2)
-KERNELS: Final = (127, 7, 3)
-FIRST_FRAMES: Final = STRIDES[1] * STRIDES[2]
-"""How many frames of the first convolution there are for one of the last."""
-PRIOR: Final = 125
-"""How many frames of usual loudness the statistics of a segment begin with: those of half a second."""
-_FLOOR: Final = 1e-5
 
 
 class MoonshineEncoder(nn.Module):
@@ -149,10 +148,10 @@ class SampleStem(nn.Module):
     def __init__(self, config: MoonshineConfig) -> None:
         super().__init__()
         width = config.width
-        self.first = WindowedLayer(1, width, KERNELS[0], STRIDES[0], bias=False)
+        self.first = WindowedLayer(1, width, STEM_KERNELS[0], STEM_STRIDES[0], bias=False)
         self.norm = ChannelScale(width)
-        self.second = WindowedLayer(width, 2 * width, KERNELS[1], STRIDES[1])
-        self.third = WindowedLayer(2 * width, width, KERNELS[2], STRIDES[2])
+        self.second = WindowedLayer(width, 2 * width, STEM_KERNELS[1], STEM_STRIDES[1])
+        self.third = WindowedLayer(2 * width, width, STEM_KERNELS[2], STEM_STRIDES[2])
         # The mean of what the first convolution gives for usual speech, and the mean of its square.
         self.register_buffer("level", torch.tensor([0.0, 0.0055]))
 
@@ -166,13 +165,11 @@ class SampleStem(nn.Module):
             hidden = self._heard(samples)
             ones = torch.ones_like(hidden[:, :, 0])
             sums = torch.stack((ones, hidden.mean(2), hidden.square().mean(2)), 2).cumsum(1) + heard.unsqueeze(1)
-            # The next step begins with the last frames of this one, because the other convolutions overlap.
-            beyond = KERNELS[1] - STRIDES[1] + STRIDES[1] * (KERNELS[2] - STRIDES[2])
-            after = sums[:, -1 - beyond]
-            count = sums[:, :, :1] + PRIOR
-            mean = (sums[:, :, 1:2] + PRIOR * self.level[0]) / count
-            square = (sums[:, :, 2:] + PRIOR * self.level[1]) / count
-            hidden = (hidden - mean) * torch.rsqrt(square - mean.square() + _FLOOR)
+            after = sums[:, -1 - OVERLAP]
+            count = sums[:, :, :1] + LOUDNESS_PRIOR
+            mean = (sums[:, :, 1:2] + LOUDNESS_PRIOR * self.level[0]) / count
+            square = (sums[:, :, 2:] + LOUDNESS_PRIOR * self.level[1]) / count
+            hidden = (hidden - mean) * torch.rsqrt(square - mean.square() + LOUDNESS_FLOOR)
         hidden = self.norm(hidden.to(self.second.weight.dtype))
         hidden = functional.gelu(self.second(hidden))
         frames: Tensor = functional.gelu(self.third(hidden))

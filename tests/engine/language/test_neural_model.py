@@ -11,8 +11,8 @@ import torch
 from safetensors.numpy import save_file
 
 from streamer.engine.language.neural_model import SENTENCE_START, Memory, NeuralModel, NeuralWeights, SentenceModel
+from streamer.engine.language.reading_graph import CompiledReading
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.network_graphs import CompiledReading
 from streamer.engine.networks.neural_network import NeuralNetwork
 
 SIZE = 12

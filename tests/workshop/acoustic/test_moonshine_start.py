@@ -29,7 +29,9 @@ def test_the_frames_are_those_of_moonshine(tmp_path: Path, pooled: int, monkeypa
     expected = frames_of(weights, samples)
     first = first_frames(weights, samples)
     encoder.stem.level.copy_(torch.tensor([first.mean(), np.square(first).mean()]))
-    monkeypatch.setattr(moonshine_encoder, "PRIOR", 1e7)  # so much that the frames so far do not count beside it
+    monkeypatch.setattr(
+        moonshine_encoder, "LOUDNESS_PRIOR", 1e7
+    )  # so much that the frames so far do not count beside it
     with torch.no_grad():
         found = encoder.frames(torch.from_numpy(samples[None]), torch.tensor([20 // pooled]), 20, 0)
     # Positions turn by nearly the same angles as there.
