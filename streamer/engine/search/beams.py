@@ -8,6 +8,7 @@ that the greatest is one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,10 +141,13 @@ class HistoryArrays(NamedTuple):
 
 
 class Histories:
-    """The histories of all slots. They grow by what a step can bring at most."""
+    """The histories of all slots. They grow by what a step can bring at most.
+
+    While one thread computes steps of some slots, another one may reset other slots.
+    """
 
     def __init__(self, slots: int, beam: int) -> None:
-        self._beam = beam
+        self._growing = Lock()  # what is written while the arrays are copied would be lost
         self.arrays = HistoryArrays(
             words=np.zeros((slots, 1), WORD),
             used=np.ones(slots, np.int64),
@@ -158,24 +162,27 @@ class Histories:
 
     def reset(self, slot: int) -> None:
         """Begin a segment."""
-        arrays = self.arrays
-        arrays.words[slot, 0] = np.zeros((), WORD)
-        arrays.used[slot], arrays.numbers[slot], arrays.noted[slot] = 1, 0, 0
-        arrays.rows[slot] = 0
-        arrays.shown[slot] = np.zeros((), SHOWN)
-        arrays.shown[slot]["last"], arrays.shown[slot]["start"] = NO_WORD, NO_FRAME
+        with self._growing:
+            arrays = self.arrays
+            arrays.words[slot, 0] = np.zeros((), WORD)
+            arrays.used[slot], arrays.numbers[slot], arrays.noted[slot] = 1, 0, 0
+            arrays.rows[slot] = 0
+            arrays.shown[slot] = np.zeros((), SHOWN)
+            arrays.shown[slot]["last"], arrays.shown[slot]["start"] = NO_WORD, NO_FRAME
 
     def reserve(self, slots: Sequence[int], more: int) -> None:
-        """Make room for this many more words in each of these slots. No other thread may use the arrays meanwhile."""
-        arrays, numbers = self.arrays, list(slots)
-        needed = int(arrays.used[numbers].max()) + more
-        if needed > arrays.words.shape[1]:
-            grown = (arrays.words, arrays.line, arrays.told)
-            words, line, told = (grown_by_row(each, 2 * needed, arrays.used) for each in grown)
-            self.arrays = arrays = arrays._replace(words=words, line=line, told=told)
-        needed += int(arrays.noted[numbers].max())
-        if needed > arrays.notes.shape[1]:
-            self.arrays = arrays._replace(notes=grown_by_row(arrays.notes, 2 * needed, arrays.noted))
+        """Make room for this many more words in each of these slots. No other thread may compute steps meanwhile."""
+        numbers = list(slots)
+        with self._growing:
+            arrays = self.arrays
+            needed = int(arrays.used[numbers].max()) + more
+            if needed > arrays.words.shape[1]:
+                grown = (arrays.words, arrays.line, arrays.told)
+                words, line, told = (grown_by_row(each, 2 * needed, arrays.used) for each in grown)
+                self.arrays = arrays = arrays._replace(words=words, line=line, told=told)
+            needed += int(arrays.noted[numbers].max())
+            if needed > arrays.notes.shape[1]:
+                self.arrays = arrays._replace(notes=grown_by_row(arrays.notes, 2 * needed, arrays.noted))
 
 
 def grown_by_row(array: NDArray[Any], places: int, used: NDArray[np.int64]) -> NDArray[Any]:

@@ -22,7 +22,10 @@ from streamer.engine.search.search import BeamOptions
 
 
 class NeuralRescoring:
-    """The pasts of the rows of every slot, and the contexts of those whose words were scored."""
+    """The pasts of the rows of every slot, and the contexts of those whose words were scored.
+
+    While one thread computes steps of some slots, another one may reset others, or score the ends of their segments.
+    """
 
     def __init__(self, rescorer: Rescorer, options: BeamOptions, slots: int) -> None:
         self._rescorer, self._options = rescorer, options
@@ -33,23 +36,25 @@ class NeuralRescoring:
         rescorer.gains([(start, SENTENCE_END)], options.neural_share)  # all slots share it, so it is read once
         self._contexts: list[Context | None] = [start]
         self._free: list[int] = []
-        self._growing = Lock()
+        self._growing = Lock()  # what is written while arrays are copied would be lost
         run_loops_once(options.beam)
 
     def reset(self, slot: int) -> None:
         """Begin a new segment in this slot."""
-        arrays = self.arrays
-        contexts = arrays.pasts["context"][slot, : arrays.used[slot]]
+        contexts = self.arrays.pasts["context"][slot, : self.arrays.used[slot]]
         self._forget(contexts[contexts > 0])
-        arrays.pasts[slot, 0] = np.zeros((), PAST)
-        arrays.used[slot], arrays.rows[slot] = 1, 0
+        with self._growing:
+            arrays = self.arrays
+            arrays.pasts[slot, 0] = np.zeros((), PAST)
+            arrays.used[slot], arrays.rows[slot] = 1, 0
 
     def reserve(self, slots: Sequence[int], more: int) -> None:
-        """Make room for this many more pasts in each of these slots. No other thread may use them meanwhile."""
-        needed = int(self.arrays.used[list(slots)].max()) + more
-        if needed > self.arrays.pasts.shape[1]:
-            pasts = grown_by_row(self.arrays.pasts, 2 * needed, self.arrays.used)
-            self.arrays = self.arrays._replace(pasts=pasts)
+        """Make room for this many more pasts in each of these slots. No other thread may compute steps meanwhile."""
+        with self._growing:
+            needed = int(self.arrays.used[list(slots)].max()) + more
+            if needed > self.arrays.pasts.shape[1]:
+                pasts = grown_by_row(self.arrays.pasts, 2 * needed, self.arrays.used)
+                self.arrays = self.arrays._replace(pasts=pasts)
 
     def follow(
         self, step: StepRecords, beams: Beams, histories: Histories, ahead: NDArray[np.float32]
@@ -111,7 +116,7 @@ class NeuralRescoring:
                 if number == len(self._contexts):
                     self._contexts.append(None)
                 self._contexts[number] = context
-            past["context"] = number
+                self.arrays.pasts[slot, place]["context"] = number
         return context
 
     def _forget(self, numbers: NDArray[np.int32]) -> None:

@@ -14,9 +14,12 @@ from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import ROOT
 from streamer.engine.language.neural_model import NeuralModel
 from streamer.engine.networks.neural_network import NeuralNetwork
+from streamer.engine.search import rescoring
 from streamer.engine.search.beams import ENDED_WORD, Beams, Histories, StepRecords
 from streamer.engine.search.rescoring import BothScores, Context, NeuralRescoring, Rescorer
+from streamer.engine.search.rescoring_loops import NO_CONTEXT, PAST
 from streamer.engine.search.search import BeamOptions
+from tests.engine.search.while_growing import work_while_growing
 from tests.engine.tiny_language import Tongue, compiled, neural_model
 
 BEAM = 4
@@ -213,3 +216,43 @@ def test_a_model_for_other_words_is_refused() -> None:
     language, _ = languages()
     with pytest.raises(ValueError, match=r"rescoring\.safetensors was trained for other words"):
         Rescorer(compiled(NeuralNetwork(KNOWN, 4, 3, "others")), language)
+
+
+def two_slots() -> NeuralRescoring:
+    """Two slots without words; the second one has a past whose context is not made yet."""
+    beam = Beam()
+    slots = NeuralRescoring(beam.rescorer, OPTIONS, 2)
+    for slot in (0, 1):
+        slots.reset(slot)
+    slots.reserve([1], 1)
+    slots.arrays.pasts[1, 1] = np.zeros((), PAST)
+    slots.arrays.pasts[1, 1]["word"], slots.arrays.pasts[1, 1]["context"] = FIRST, NO_CONTEXT
+    slots.arrays.used[1], slots.arrays.rows[1] = 2, 1
+    return slots
+
+
+def test_a_slot_that_is_reset_while_the_pasts_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may reset a slot while those of a batch get more room: it begins without words then."""
+    slots = two_slots()
+    slots.arrays.pasts[1, 0]["gain"] = 1.0
+    work_while_growing(monkeypatch, rescoring, slots, lambda: slots.reserve([0], more=8), lambda: slots.reset(1))
+    assert slots.arrays.used[1] == 1
+    assert slots.arrays.pasts[1, 0] == np.zeros((), PAST)
+
+
+def test_a_context_that_is_made_while_the_pasts_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may score the end of a segment meanwhile: the slot keeps the contexts that were made for it."""
+    slots = two_slots()
+    work_while_growing(
+        monkeypatch,
+        rescoring,
+        slots,
+        lambda: slots.reserve([0], more=8),
+        lambda: assert_scored(slots),
+    )
+    assert slots.arrays.pasts[1, 1]["context"] != NO_CONTEXT
+
+
+def assert_scored(slots: NeuralRescoring) -> None:
+    [gain] = slots.last_gains(1, [(0, SECOND)])
+    assert math.isfinite(gain)
