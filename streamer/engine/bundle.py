@@ -75,12 +75,14 @@ def load_recogniser(
     reader: SegmentReader | None = None,
     reads_alone: bool = False,
     threads: int = 1,
+    pipelined: bool = False,
 ) -> Recogniser:
     """Return a recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
 
     `precision` is the number format of the encoder; by default the best one for this machine. `reader` reads the
     segments of streams that want it, with `reads_alone` those of all streams, whose words are its alone. The streams
-    of a batch are divided over this many `threads`.
+    of a batch are divided over this many `threads`. `pipelined`: the networks may compute a batch while another one is
+    searched.
     """
     LOADING.mark("engine")
     folder = Path(folder)
@@ -97,6 +99,7 @@ def load_recogniser(
         reader=reader,
         reads_alone=reads_alone,
         threads=threads,
+        pipelined=pipelined,
     )
 
 
@@ -170,6 +173,7 @@ def assemble_recogniser(
     reader: SegmentReader | None = None,
     reads_alone: bool = False,
     threads: int = 1,
+    pipelined: bool = False,
 ) -> Recogniser:
     """Put a recogniser together from a model and what the bundle has for the words. BundleError says what is wrong."""
     LOADING.mark("networks")
@@ -213,6 +217,7 @@ def assemble_recogniser(
         reads_alone=reads_alone,
         idle_limit_s=idle_limit_s,
         threads=threads,
+        pipelined=pipelined,
     )
 
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,6 +90,7 @@ class Recogniser:
         reads_alone: bool = False,
         idle_limit_s: float = 20.0,
         threads: int = 1,
+        pipelined: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are the searches from which streams may choose. Each has room for all slots.
@@ -101,11 +102,18 @@ class Recogniser:
         Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words do
         not help to find the end of a turn. Without `acoustics`, the model computes the audio, with this `detector` of
         speech if there is one. The streams of a batch are divided over this many `threads`.
+
+        `pipelined`: while a batch is searched, the networks may compute another one, but neither has two at a time.
         """
         self.model = model
         self._threads = Threads(threads)
         self._count = _Count()
+        self.pipelined = pipelined
+        # What computes a batch holds the first one, and then the second one.
+        self._networks: AbstractContextManager[object] = threading.Lock() if pipelined else nullcontext()
+        self._search: AbstractContextManager[object] = threading.Lock() if pipelined else nullcontext()
         self._meanwhile: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._networks_free: Callable[[], object] = lambda: None
         self._computing: set[int] = set()  # the streams of which a step is computed now
         self.searches = searches
         self._second_searches = second_searches or {}
@@ -136,14 +144,19 @@ class Recogniser:
     @property
     def concurrent(self) -> bool:
         """Whether several batches may be computed at a time, so that `meanwhile` has an effect."""
-        return isinstance(self.model, Concurrent) and self.model.concurrent
+        return self.pipelined or (isinstance(self.model, Concurrent) and self.model.concurrent)
 
-    def meanwhile(self, others: Callable[[], AbstractContextManager[object]]) -> None:
+    def meanwhile(
+        self,
+        others: Callable[[], AbstractContextManager[object]],
+        networks_free: Callable[[], object] = lambda: None,
+    ) -> None:
         """Compute within contexts that this returns. Others may use the recogniser then, but not the same streams.
 
-        Only if it is `concurrent`. Nobody may use it while a context begins or ends.
+        Only if it is `concurrent`. Nobody may use it while a context begins or ends. `networks_free` is called within
+        such a context when the networks have computed a step of a batch, which the search reads now.
         """
-        self._meanwhile = others
+        self._meanwhile, self._networks_free = others, networks_free
 
     @property
     def live(self) -> int:
@@ -379,7 +392,8 @@ class Recogniser:
         for group in due.values():
             slots = [stream.lease.slot for _, stream, _ in group]
             try:
-                by_slot = self._detect(slots, [pieces for _, _, pieces in group])
+                with self._others_meanwhile([stream for _, stream, _ in group]), self._networks:
+                    by_slot = self._detect(slots, [pieces for _, _, pieces in group])
                 for (_, stream, _), probabilities in zip(group, by_slot, strict=True):
                     stream.hear(probabilities)
             except Exception as error:
@@ -501,14 +515,12 @@ class Recogniser:
         began = time.perf_counter()
         slots = [stream.lease.slot for stream in streams]
         speaking = [stream.speaking for stream in streams]
-        numbers = {stream.number for stream in streams}
-        self._computing |= numbers
-        try:
-            with self._meanwhile():
+        with self._others_meanwhile(streams):
+            with self._networks:
                 emissions, activity = self._emissions(slots, steps, speaking)
+            self._networks_free()
+            with self._search:
                 searched = list(self._searched(streams, emissions))
-        finally:
-            self._computing -= numbers
         for stream, phones in zip(streams, emissions.get(PHONES, ()), strict=False):
             if stream.reader_pass is not None:
                 stream.keep(phones)
@@ -522,6 +534,17 @@ class Recogniser:
         for stream in streams:
             self.shares.charge(stream.options.caller, share_s)
         return failures
+
+    @contextmanager
+    def _others_meanwhile(self, streams: Sequence[Stream]) -> Iterator[None]:
+        """Let others use the recogniser while these streams are computed."""
+        numbers = {stream.number for stream in streams}
+        self._computing |= numbers
+        try:
+            with self._meanwhile():
+                yield
+        finally:
+            self._computing -= numbers
 
     def _failures(self, handlings: Iterable[tuple[Stream, Handling[bool]]]) -> dict[int, Exception]:
         """Let these streams handle a step. Return the exceptions of those that failed, by their numbers."""
