@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,8 @@ PATIENCE_S: Final = 0.01
 class BatchThreads:
     """Some threads that call `take_turn` when something is due.
 
-    `failed` is called with an exception of `take_turn`. The thread goes on then.
+    `failed` is called with an exception of `take_turn`. The thread goes on then. `patience_s`: how long something must
+    have been due before a thread begins beside another one; this may be infinite. A turn may end this itself.
     """
 
     def __init__(
@@ -30,7 +32,7 @@ class BatchThreads:
         self._woken, self._ended = threading.Condition(lock), threading.Condition(lock)
         self._due_at: float | None = None  # since when something is due that no thread has looked at
         self._alone_at = 0.0  # when a turn for it begins if no other thread is in one
-        self._busy = 0  # threads in a turn
+        self._alone: set[int] = set()  # threads in turns beside which others begin only after some patience
         self._stopping = False
         self._turns = 0
         self._threads = [
@@ -55,6 +57,13 @@ class BatchThreads:
             else:  # a thread knows already
                 return
             self._woken.notify()
+
+    def let_another_begin(self) -> None:
+        """Let another thread begin at once beside the turn of this one, which is over what only one may do."""
+        with self._woken:
+            self._alone.discard(threading.get_ident())
+            if self._due_at is not None:
+                self._woken.notify()
 
     def wait_for_turn(self, turns: int) -> None:
         """Wait until more than this many turns have ended, or until the threads are stopped."""
@@ -85,18 +94,18 @@ class BatchThreads:
                 if self._due_at is None:
                     self._woken.wait()
                 elif (left_s := self._begin_at(self._due_at) - time.monotonic()) > 0:
-                    self._woken.wait(left_s)
+                    self._woken.wait(left_s if left_s < math.inf else None)
                 else:
                     self._due_at = None
-                    self._busy += 1
+                    self._alone.add(threading.get_ident())
                     return True
             return False
 
     def _begin_at(self, due_at: float) -> float:
-        return max(self._alone_at, due_at + self._patience_s) if self._busy else self._alone_at
+        return max(self._alone_at, due_at + self._patience_s) if self._alone else self._alone_at
 
     def _end(self) -> None:
         with self._woken:
-            self._busy -= 1
+            self._alone.discard(threading.get_ident())
             self._turns += 1
             self._ended.notify_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -100,6 +101,37 @@ def test_what_may_wait_does_so_beside_another_batch() -> None:
         running.wake()
         assert began.get(timeout=LIMIT_S) == 1
         go_on.release()
+
+
+def test_a_turn_may_let_another_one_begin_beside_it() -> None:
+    """With endless patience, another turn begins when this one says so, or when it has ended, and with what is due."""
+    began, go_on = SimpleQueue[str](), threading.Semaphore(0)
+    pass_on = {name: threading.Event() for name in ("batches 0", "batches 1")}
+
+    def take_turn() -> None:
+        name = threading.current_thread().name
+        began.put(name)
+        assert pass_on[name].wait(LIMIT_S)
+        running.let_another_begin()
+        assert go_on.acquire(timeout=LIMIT_S)
+
+    with threads(2, take_turn, patience_s=math.inf) as (running, _):
+        running.wake()
+        first = began.get(timeout=LIMIT_S)
+        running.wake()
+        with pytest.raises(Empty):
+            began.get_nowait()
+        pass_on[first].set()
+        second = began.get(timeout=LIMIT_S)
+        assert second != first
+        running.wake()
+        go_on.release()  # the first turn ends, and no other one begins, because the second one has said nothing yet
+        running.wait_for_turn(0)
+        with pytest.raises(Empty):
+            began.get_nowait()
+        pass_on[second].set()
+        assert began.get(timeout=LIMIT_S) == first
+        go_on.release(2)
 
 
 def test_a_failure_ends_no_thread() -> None:
