@@ -24,4 +24,5 @@ class TritonPythonModel(EventModel):
             reader=ReaderCalls(instance.reader_languages),
             reads_alone=instance.reads_alone,
             threads=instance.threads,
+            pipelined=instance.pipelined,
         )

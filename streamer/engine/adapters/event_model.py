@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import triton_python_backend_utils as pb_utils
 
 from streamer.base.codes import FailureCode
 from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
-from streamer.engine.adapters.batch_threads import BatchThreads
+from streamer.engine.adapters.batch_threads import PATIENCE_S, BatchThreads
 from streamer.engine.adapters.held_requests import HeldRequests, Precedence, Turn, in_turns, whose_turn
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of, text
@@ -47,6 +48,7 @@ GATHERING_S = 0.03
 # step costs hardly less.
 FEWEST_OTHERS = 4
 ENOUGH_TOGETHER = 8
+PIPELINE = 2  # the threads of a pipelined recogniser: one for the networks, and one for the search
 SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
@@ -99,9 +101,13 @@ class EventModel(ABC):
         sys.setswitchinterval(SWITCH_S)  # with the default, a step would wait for 5 ms before it could request its turn
         self._threads: BatchThreads | None = None
         self._step_samples = min(self._recogniser.model.step_ms) * self._recogniser.model.sample_rate // 1000
-        if self._recogniser.concurrent:
+        if self._recogniser.pipelined:
+            # One searches a batch while the other one has the networks. Neither waits for streams that are not due.
+            self._threads = self._batch_threads(PIPELINE, math.inf)
+            self._recogniser.meanwhile(self._precedence.meanwhile, self._threads.let_another_begin)
+        elif self._recogniser.concurrent:
             self._recogniser.meanwhile(self._precedence.meanwhile)
-            self._threads = BatchThreads(self._instance.threads, self._take_turn_in_thread, self._report_failure)
+            self._threads = self._batch_threads(self._instance.threads, PATIENCE_S)
         self._between_steps.start()
         LOADING.mark("rest")
         pb_utils.Logger.log_info(loading_line(self._instance.name))
@@ -128,6 +134,9 @@ class EventModel(ABC):
             for pending in self._held.clear():
                 self._fail(pending.request, StreamError(FailureCode.FAILED, "the model is being unloaded"))
             del self._recogniser
+
+    def _batch_threads(self, number: int, patience_s: float) -> BatchThreads:
+        return BatchThreads(number, self._take_turn_in_thread, self._report_failure, patience_s)
 
     def _give(self, requests: Sequence[Any], threads: BatchThreads) -> None:
         """Hold these requests until a thread computes them. Wait while too many of a stream are held."""
@@ -158,6 +167,8 @@ class EventModel(ABC):
 
     def _gathering_s(self, requests: Sequence[Any]) -> float:
         """Return how long these requests, which are held, may wait for those of other streams."""
+        if self._recogniser.pipelined:
+            return 0.0
         held = len(self._held)
         others = self._recogniser.live - held - len(self._computing)
         alone = others < FEWEST_OTHERS or held >= ENOUGH_TOGETHER

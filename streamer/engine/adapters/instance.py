@@ -21,6 +21,9 @@ BUNDLE = "bundle"
 THREADS = "threads"
 """The parameter in config.pbtxt for the number of threads that compute a batch."""
 
+PIPELINED = "pipelined"
+"""The parameter in config.pbtxt that says whether the networks may compute a batch while another one is searched."""
+
 READS_ALONE = "reads_alone"
 """The parameter in config.pbtxt that leaves the words of all streams to the reader, if it is `true`."""
 
@@ -91,6 +94,21 @@ class Instance:
         if not value.isdecimal() or int(value) < 1:
             raise ValueError(f"the parameter {THREADS!r} must be a whole number from 1 on, not {value!r}")
         return int(value)
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether the networks may compute a batch while another one is searched: as configured, or on a GPU.
+
+        On a CPU both want the same processors, and then fewer and larger batches cost less. ValueError if the
+        configuration has neither `true` nor `false`.
+        """
+        parameter = self.config.get("parameters", {}).get(PIPELINED)
+        if parameter is None:
+            return self.gpu is not None
+        value = str(parameter["string_value"])
+        if value not in ("true", "false"):
+            raise ValueError(f"the parameter {PIPELINED!r} must be true or false, not {value!r}")
+        return value == "true"
 
     @property
     def gpu(self) -> int | None:

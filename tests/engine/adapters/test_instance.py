@@ -58,6 +58,28 @@ def test_a_number_of_threads_that_is_none(value: str) -> None:
         _ = Instance({**arguments("CPU"), "model_config": config}).threads
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameters", "pipelined"),
+    [
+        ("GPU", {}, True),
+        ("CPU", {}, False),
+        ("GPU", {"pipelined": {"string_value": "false"}}, False),
+        ("CPU", {"pipelined": {"string_value": "true"}}, True),
+    ],
+)
+def test_where_there_is_a_pipeline(kind: str, parameters: dict[str, object], pipelined: bool) -> None:
+    """An instance computes and searches at the same time on a GPU, unless its configuration decides."""
+    config = json.dumps({"parameters": parameters})
+    assert Instance({**arguments(kind), "model_config": config}).pipelined is pipelined
+
+
+def test_a_pipeline_that_is_neither_on_nor_off() -> None:
+    """The message names the parameter and what it must be."""
+    config = json.dumps({"parameters": {"pipelined": {"string_value": "yes"}}})
+    with pytest.raises(ValueError, match="'pipelined' must be true or false, not 'yes'"):
+        _ = Instance({**arguments("CPU"), "model_config": config}).pipelined
+
+
 def test_a_cpu_needs_no_torch() -> None:
     """On a CPU, the device is chosen without torch."""
     program = f"""import sys
