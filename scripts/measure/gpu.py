@@ -1,4 +1,4 @@
-"""Measures everything that a GPU should make faster, in eight minutes: on a GPU, or on a CPU in the same way.
+"""Measures everything that a GPU should make faster, in nine minutes: on a GPU, or on a CPU in the same way.
 
     python scripts/measure/gpu.py [--device cuda|cpu] [--to FOLDER] [--part NAME]… [--quick]
 
@@ -7,8 +7,10 @@ The parts, each in a process of its own with a limit of its own, and each with i
     machine    what is there
     words      160 recordings, whose words must be those of a CPU: on the device, in random batches
     steps      how long steps of many streams take in one process, by their parts
-    one        a real Triton with one instance, loaded over gRPC with sequences at the pace of speech
-    four       the same with four instances
+    one        a real Triton with one instance, loaded over gRPC with sequences at the pace of speech; one batch is
+               searched while the networks compute another one
+    in_turn    the same with networks and search one after another, with fewer numbers of sequences
+    four       the same with four instances, as they are configured
     service    the whole service by `streamer load`
 
 Without a GPU, `words` compares the CPU with itself. --quick only tries whether everything works; its figures mean
@@ -41,8 +43,9 @@ from streamer.base.machine import machine_memory, processors
 from streamer.base.package import shipped
 from streamer.base.torch_import import CPU, best_device
 from streamer.bridge.triton import MODEL
-from streamer.bridge.triton.repository import asr_repository
+from streamer.bridge.triton.repository import CONFIG, VERSION, asr_repository, config_text, model_config
 from streamer.bridge.triton.server import TritonServer
+from streamer.engine.adapters.instance import PIPELINED
 from streamer.engine.bundle import load_recogniser
 from workshop.gpu.paced_sequences import load
 from workshop.gpu.steps import SMALL_BATCHES, StepTimes, words_of
@@ -202,15 +205,16 @@ def _steps(device: str, effort: Effort) -> JsonObject:
     return found
 
 
-def _triton(instances: int) -> Callable[[str, Effort], JsonObject]:
+def _triton(instances: int, pipelined: bool | None = None) -> Callable[[str, Effort], JsonObject]:
     def measure(device: str, effort: Effort) -> JsonObject:
         most = max(effort.sequences)
+        numbers = effort.sequences if pipelined is not False else effort.sequences[1::2]
         audio, clients = _audio().tobytes(), max(1, min(8, processors() // 2))
         options = {"words": True}
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder, "log")
             server = TritonServer(
-                asr_repository(),
+                asr_repository() if pipelined is None else _repository(Path(folder, "models"), pipelined),
                 models=[MODEL],
                 instances=instances,
                 slots=-(-most // instances) + 1,
@@ -223,7 +227,7 @@ def _triton(instances: int) -> Callable[[str, Effort], JsonObject]:
                 found: JsonObject = {"instances": instances, "ready_s": round(time.monotonic() - began, 1)}
                 first = load(server.grpc_address, audio, min(32, most), effort.sequence_s / 2, clients, options)
                 levels = list[JsonObject]()
-                for sequences in effort.sequences:
+                for sequences in numbers:
                     heard = load(server.grpc_address, audio, sequences, effort.sequence_s, clients, options)
                     levels.append({"sequences": sequences, **heard.figures()} | _load(device))
                     # What is known so far is not lost if the limit ends this process.
@@ -233,6 +237,17 @@ def _triton(instances: int) -> Callable[[str, Effort], JsonObject]:
             return {**found, "first_use": first.figures(), "levels": levels, "loads": _loads(log)}
 
     return measure
+
+
+def _repository(folder: Path, pipelined: bool) -> Path:
+    """Make a repository of the shipped model, whose configuration says whether it is pipelined."""
+    shipped_model, model = asr_repository() / MODEL, folder / MODEL
+    model.mkdir(parents=True)
+    (model / VERSION).symlink_to(shipped_model / VERSION)
+    config = model_config(shipped_model)
+    config.parameters[PIPELINED].string_value = str(pipelined).lower()
+    (model / CONFIG).write_text(config_text(config), encoding="utf-8")
+    return folder
 
 
 def _loads(log: Path) -> list[str]:
@@ -266,7 +281,8 @@ PARTS: Mapping[str, Part] = {
     "machine": Part(_machine, 20),
     "words": Part(_words, 100),
     "steps": Part(_steps, 110),
-    "one": Part(_triton(1), 75),
+    "one": Part(_triton(1, pipelined=True), 75),
+    "in_turn": Part(_triton(1, pipelined=False), 60),
     "four": Part(_triton(4), 90),
     "service": Part(_service, 85),
 }

@@ -13,7 +13,7 @@ def test_all_parts_on_a_cpu(tmp_path: Path) -> None:
     done = run("measure/gpu.py", "--quick", "--device", "cpu", "--to", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
-    assert found.keys() == {"machine", "words", "steps", "one", "four", "service"}
+    assert found.keys() == {"machine", "words", "steps", "one", "in_turn", "four", "service"}
     assert not [report["problem"] for report in found.values() if "problem" in report]
     assert found["machine"]["packages"]["torch"]
     assert (found["words"]["recordings"], found["words"]["different"]) == (4, 0)
@@ -21,7 +21,7 @@ def test_all_parts_on_a_cpu(tmp_path: Path) -> None:
     for row in found["steps"]["rows"]:
         assert row["parts_ms"]["network"] > 0
         assert sum(row["parts_ms"].values()) <= 1.5 * row["step_ms"]
-    for name, instances in (("one", 1), ("four", 4)):
+    for name, instances in (("one", 1), ("in_turn", 1), ("four", 4)):
         assert found[name]["instances"] == instances
         for level in found[name]["levels"]:
             assert level["failed"] == 0
