@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamer.bridge.triton import MODEL
-from streamer.bridge.triton.link import Link
+from streamer.bridge.triton.link import Link, LinkError
 from streamer.bridge.triton.repository import CONFIG, asr_repository, config_text, model_config, reconfigure
 from streamer.bridge.triton.server import TritonServer
 from streamer.engine.adapters.held_requests import MOST_REQUESTS
@@ -21,10 +21,13 @@ from tests.samples import pcm
 from tests.triton_processes import no_streams
 
 SLOTS = 12
+SHORT_STEP = 16 * 160  # samples
 BROKEN = 12_345  # a sample with which the networks cannot compute
 SLOW = 12_346  # after a step with this sample, the search goes on when the networks have begun another batch
+HELD = 12_347  # a step with this sample is computed when the test lets it go on
 ADAPTER = f"""
 import importlib.util
+import time
 from pathlib import Path
 from threading import Event
 
@@ -39,14 +42,22 @@ class TritonPythonModel(module.TritonPythonModel):
         assert recogniser.pipelined
         search = recogniser.searches["lexicon"]
         compute, advance = recogniser.model.step, search.advance
-        slow, another = Event(), Event()
+        slow, another, failed = Event(), Event(), Event()
+        folder = Path("FOLDER")
 
         def step(state, slots, samples):
             if slow.is_set():
                 another.set()
             if (samples == {SLOW}).any():
                 slow.set()
-                Path("SLOW_FILE").touch()
+                (folder / "slow").touch()
+            if (samples == {HELD}).any():
+                (folder / "held").touch()
+                while not (folder / "go on").exists():
+                    time.sleep(0.01)
+            # Then a short step is computed when a second pass has failed.
+            if samples.shape[1] == {SHORT_STEP} and len(recogniser._waiting) and (folder / "held").exists():
+                failed.wait(20)
             if (samples == {BROKEN}).any():
                 raise RuntimeError("no memory")
             return compute(state, slots, samples)
@@ -57,8 +68,21 @@ class TritonPythonModel(module.TritonPythonModel):
             slow.clear()
             return advance(slots, emissions)
 
-        recogniser.model.step, search.advance = step, read
+        def whole(samples):
+            if (folder / "held").exists():
+                failed.set()
+                raise RuntimeError("no memory")
+            return (yield from whole_before(samples))
+
+        whole_before = recogniser.model.whole
+        recogniser.model.step, recogniser.model.whole, search.advance = step, whole, read
         return recogniser
+
+    def execute(self, requests):
+        super().execute(requests)
+        for request in requests:
+            (folder := Path("FOLDER") / "given").mkdir(exist_ok=True)
+            (folder / str(request.correlation_id())).touch()
 """
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -70,23 +94,23 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(scope="module")
-def slow_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that is there when the networks have begun a slow step."""
-    return tmp_path_factory.mktemp("slow") / "slow"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the adapter says what it does, and Triton writes its log."""
+    return tmp_path_factory.mktemp("told")
 
 
 @pytest.fixture(scope="module")
-def pipelined(tmp_path_factory: pytest.TempPathFactory, slow_file: Path) -> Iterator[TritonServer]:
+def pipelined(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[TritonServer]:
     repository, shipped = tmp_path_factory.mktemp("repository"), asr_repository() / MODEL
-    folder = repository / MODEL
-    (folder / "1").mkdir(parents=True)
+    model = repository / MODEL
+    (model / "1").mkdir(parents=True)
     config = reconfigure(model_config(shipped), slots=SLOTS)
     config.parameters[PIPELINED].string_value = "true"
     config.parameters[BUNDLE].string_value = str(shipped / "1")
-    (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
-    adapter = ADAPTER.replace("SHIPPED", str(shipped / "1" / "model.py")).replace("SLOW_FILE", str(slow_file))
-    (folder / "1" / "model.py").write_text(adapter, encoding="utf-8")
-    with TritonServer(repository) as server:
+    (model / CONFIG).write_text(config_text(config), encoding="utf-8")
+    adapter = ADAPTER.replace("SHIPPED", str(shipped / "1" / "model.py")).replace("FOLDER", str(folder))
+    (model / "1" / "model.py").write_text(adapter, encoding="utf-8")
+    with TritonServer(repository, log=folder / "log") as server:
         yield server
 
 
@@ -112,14 +136,11 @@ async def test_streams_have_the_events_of_the_usual_model(link: Link, shipped_tr
     assert all(text(events) for events in found)
 
 
-async def test_a_batch_is_computed_while_another_one_is_searched(link: Link, slow_file: Path) -> None:
+async def test_a_batch_is_computed_while_another_one_is_searched(link: Link, folder: Path) -> None:
     """While the step of a stream is searched, the networks compute what comes of another stream, and both answer."""
     slow, other = link.sequence(), link.sequence()
     searched = asyncio.create_task(slow.send(np.full(STEP // 2, SLOW, np.int16).tobytes(), end=True))
-    for _ in range(600):
-        if await asyncio.to_thread(slow_file.exists):
-            break
-        await asyncio.sleep(0.1)
+    await there(folder / "slow")
     await other.send(audio(0)[:STEP], end=True)
     await searched
 
@@ -155,3 +176,35 @@ async def test_a_stream_begins_again_behind_its_own_requests(link: Link) -> None
     for at in range(0, len(audio(2)), STEP):
         events += plain(await sequence.send(audio(2)[at : at + STEP]))
     assert said(events + plain(await sequence.send(end=True))) == expected
+
+
+async def test_a_second_pass_that_fails_while_another_step_of_its_batch_is_computed(link: Link, folder: Path) -> None:
+    """Its stream ends with an error, and the other stream of the batch goes on; nothing else fails."""
+    first = link.sequence()
+    held = asyncio.create_task(first.send(np.full(STEP // 2, HELD, np.int16).tobytes(), end=True))
+    await there(folder / "held")
+    # These two are one batch, and the steps of the first one come first.
+    spoken = audio(1) + bytes(2 * 16_000 * 2)
+    tasks = []
+    for wishes in ({"second_pass": True, "step_ms": 320}, {"step_ms": 160}):
+        sequence = link.sequence(wishes)
+        tasks.append(asyncio.create_task(sequence.send(spoken, end=True)))
+        await there(folder / "given" / str(sequence.id))
+    await asyncio.to_thread((folder / "go on").touch)
+    failure, events = await asyncio.gather(*tasks, return_exceptions=True)
+    await held
+    assert isinstance(failure, LinkError)
+    assert "the stream was closed while its audio was computed" in str(failure)
+    assert not isinstance(events, BaseException)
+    assert text(plain(events))
+    assert "the work for streams failed" not in await asyncio.to_thread((folder / "log").read_text)
+    await asyncio.to_thread((folder / "held").unlink)
+
+
+async def there(path: Path) -> None:
+    """Wait until this file is there."""
+    for _ in range(600):
+        if await asyncio.to_thread(path.exists):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{path.name} has not come")

@@ -50,6 +50,8 @@ FEWEST_OTHERS = 4
 ENOUGH_TOGETHER = 8
 PIPELINE = 2  # the threads of a pipelined recogniser: one for the networks, and one for the search
 SWITCH_S = 0.0005  # the time after which a computing thread lets another one use the interpreter: at most a slice
+# The same in a pipeline. A search needs the interpreter again after each of its loops, and many of them are short.
+PIPELINE_SWITCH_S = 0.0001
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -102,6 +104,7 @@ class EventModel(ABC):
         self._threads: BatchThreads | None = None
         self._step_samples = min(self._recogniser.model.step_ms) * self._recogniser.model.sample_rate // 1000
         if self._recogniser.pipelined:
+            sys.setswitchinterval(PIPELINE_SWITCH_S)
             # One searches a batch while the other one has the networks. Neither waits for streams that are not due.
             self._threads = self._batch_threads(PIPELINE, math.inf)
             self._recogniser.meanwhile(self._precedence.meanwhile, self._threads.let_another_begin)
@@ -331,7 +334,8 @@ class EventModel(ABC):
         """
         since = time.perf_counter()
         for stream, error in self._recogniser.work(second_passes_s):
-            if error is not None:
+            # While a batch is computed, a stream of it may wait for a second pass. Its thread finds that it is closed.
+            if error is not None and stream not in self._computing:
                 self._fail(self._held.take(stream).request, error)
         self._owed_s = max(0.0, self._owed_s - (time.perf_counter() - since))
 
