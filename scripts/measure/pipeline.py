@@ -37,7 +37,7 @@ from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 AUDIO = shipped("audio_samples/talk.flac")
 STEP_MS: Final = 320
 SAMPLES: Final = 16 * STEP_MS
-SWITCH_S: Final = 0.0005  # as in the service
+SWITCH_S: Final = 0.0001  # as in the service with a pipeline
 LIMIT_S: Final = 600.0
 
 
