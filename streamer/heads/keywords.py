@@ -17,6 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from streamer.base.json_types import JsonObject
+from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
+from streamer.engine.acoustics.features import SAMPLE_RATE
 from streamer.engine.slots import OpenStreams, SlotLease
 from streamer.heads.passage import Passage, Place
 
@@ -62,14 +64,12 @@ class KeywordSpotter:
         network: KeywordNetwork,
         *,
         slots: int,
-        frame_ms: int = 40,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.network = network
         self._paths = KeywordPaths(network.pronunciations, len(network.words))
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
-        self._frame_ms = frame_ms
 
     def listen(self, batch: Sequence[Frames]) -> list[list[Keyword]]:
         """Read the frames of a batch, and return the keywords of each passage.
@@ -102,11 +102,10 @@ class KeywordSpotter:
         recent = np.concatenate([stream.window, frames])
         stream.window = recent[len(recent) - WINDOW + 1 :]
         stream.paths, [scores] = self._paths.follow(stream.paths, self.network.phones(frames)[None])
-        base_ms = passage.base // 16
         keywords: list[Keyword] = []
         for number, row in enumerate(self.network.probabilities(recent, scores)):
-            at_ms = base_ms + (passage.first + number + 1) * self._frame_ms
-            keywords += self._report(stream, min(at_ms, passage.received // 16), row)
+            end = passage.base + (passage.first + number + 1) * self.network.frame_samples
+            keywords += self._report(stream, 1000 * min(end, passage.received) // SAMPLE_RATE, row)
         return keywords
 
     def _report(self, stream: _Stream, at_ms: int, row: Floats) -> list[Keyword]:
@@ -130,10 +129,11 @@ def as_event(name: str, keyword: Keyword) -> str:
 # The network of a keyword spotter. It computes the phones in frames, and whether they really are a keyword.
 
 KEYWORDS_FILE = "keywords.safetensors"
-WINDOW = 25  # the number of frames up to the end of a word that the network reads: 1 s
+WINDOW = 25  # the number of frames up to the end of a word that the network reads: about 1 s
 KERNEL, STRIDE = 5, 2  # of both convolutions
 LOOSEST = -9.0  # the network is computed only where the score of a word's phones is at least this
 Floats = NDArray[np.float32]
+_FRAME = "frame_samples"
 
 
 class KeywordsError(ValueError):
@@ -152,6 +152,12 @@ class KeywordNetwork:
     pronunciations: tuple[tuple[int, tuple[int, ...]], ...]  # the number of a word, and its phones
     thresholds: Floats  # the least probability of each word
     weights: dict[str, Floats]
+    frame_samples: int  # the samples of a frame of the encoder that it learnt to read
+
+    @property
+    def frame_ms(self) -> float:
+        """The length of a frame."""
+        return 1000 * self.frame_samples / SAMPLE_RATE
 
     @property
     def width(self) -> int:
@@ -196,7 +202,11 @@ class KeywordNetwork:
 
     def save(self, folder: Path) -> None:
         """Write the network into a folder, with weights in half precision."""
-        metadata = {"words": json.dumps(self.words), "pronunciations": json.dumps(self.pronunciations)}
+        metadata = {
+            "words": json.dumps(self.words),
+            "pronunciations": json.dumps(self.pronunciations),
+            _FRAME: str(self.frame_samples),
+        }
         weights = {name: np.ascontiguousarray(value, np.float16) for name, value in self.weights.items()}
         save_file({**weights, "thresholds": self.thresholds.astype(np.float32)}, folder / KEYWORDS_FILE, metadata)
 
@@ -212,7 +222,8 @@ class KeywordNetwork:
             words = tuple(json.loads(metadata["words"]))
             pronunciations = tuple((word, tuple(phones)) for word, phones in json.loads(metadata["pronunciations"]))
             weights = {name: value.astype(np.float32) for name, value in load_file(path).items()}
-            return cls(words, pronunciations, weights.pop("thresholds"), weights)
+            frame_samples = int(metadata.get(_FRAME, FRAME_SAMPLES))  # earlier files do not have it
+            return cls(words, pronunciations, weights.pop("thresholds"), weights, frame_samples)
         except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
             raise KeywordsError(f"{path} does not have a keyword spotter: {error}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streamer.engine.acoustics.encoder_config import FRAME_SAMPLES
 from streamer.heads.keywords import KERNEL, KeywordNetwork
 
 HIDDEN, PLACES = 2, 4
@@ -18,6 +19,7 @@ def with_equal_layers(
     *,
     threshold: float,
     doubt: float,
+    frame_samples: int = FRAME_SAMPLES,
 ) -> KeywordNetwork:
     """Return a network that uses only the score of the phones: a score of -`doubt` has a probability of a half."""
     width, units = np.shape(phones)
@@ -36,4 +38,4 @@ def with_equal_layers(
         "score": np.ones(len(words)),
     }
     single = {name: np.asarray(value, np.float32) for name, value in weights.items()}
-    return KeywordNetwork(words, pronunciations, np.full(len(words), threshold, np.float32), single)
+    return KeywordNetwork(words, pronunciations, np.full(len(words), threshold, np.float32), single, frame_samples)

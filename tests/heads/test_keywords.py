@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from streamer.heads.keywords import (
     KEYWORDS_FILE,
@@ -29,15 +31,15 @@ FRAME = 640
 LEFT, RIGHT = 2, 3  # units, after the blank and the boundary
 
 
-def network(threshold: float = 0.9) -> KeywordNetwork:
+def network(threshold: float = 0.9, frame_samples: int = FRAME) -> KeywordNetwork:
     """Return a network that finds "left" where the first number of a frame is high, and "right" where the second is.
 
     Otherwise it hears a boundary between words, so a word ends with the next frame.
     """
-    phones = 40 * np.eye(2, 4, k=2)
-    return with_equal_layers(
-        ("left", "right"), ((0, (LEFT,)), (1, (RIGHT,))), phones, [0, 20, 0, 0], threshold=threshold, doubt=5.0
-    )
+    phones, bias = 40 * np.eye(2, 4, k=2), [0, 20, 0, 0]
+    pronunciations = ((0, (LEFT,)), (1, (RIGHT,)))
+    sure = {"threshold": threshold, "doubt": 5.0}
+    return with_equal_layers(("left", "right"), pronunciations, phones, bias, **sure, frame_samples=frame_samples)
 
 
 def frames(length: int, **said: int) -> Floats:
@@ -65,6 +67,26 @@ def test_any_passages_give_the_same_words() -> None:
         found += told
     assert found == whole
     assert spotter.streams.live == 0
+
+
+def test_times_are_those_of_the_frames(tmp_path: Path) -> None:
+    """A network that learnt from an encoder with frames of 48 ms tells times in these, also from its file."""
+    network(frame_samples=768).save(tmp_path)
+    part = Passage(step=1, steps=60, base=1600, received=1600 + 60 * 768)
+    for each in (network(frame_samples=768), KeywordNetwork.load(tmp_path)):
+        [found] = KeywordSpotter(each, slots=1).listen([Frames(1, part, frames(60, left=20), start=True)])
+        assert [word.at_ms for word in found] == [100 + 22 * 48]
+
+
+def test_a_file_that_does_not_name_its_frames(tmp_path: Path) -> None:
+    """It was made for frames of 40 ms, as all were before."""
+    network(frame_samples=768).save(tmp_path)
+    path = tmp_path / KEYWORDS_FILE
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata()
+    del metadata["frame_samples"]
+    save_file(load_file(path), path, metadata)
+    assert KeywordNetwork.load(tmp_path).frame_samples == FRAME
 
 
 def test_what_is_computed_again_is_not_told_again() -> None:
@@ -135,19 +157,21 @@ def spoken(*words: tuple[str, int], length: int = 60) -> Spoken:
     found = np.zeros((length, 2), np.float16)
     for word, at in words:
         found[at, ("left", "right").index(word)] = 1
-    return Spoken(found, tuple(SpokenKeyword(("left", "right").index(word), at) for word, at in words))
+    return Spoken(found, tuple(SpokenKeyword(("left", "right").index(word), at) for word, at in words), FRAME)
 
 
-def test_misses_and_false_alarms() -> None:
+@pytest.mark.parametrize("frame", [FRAME, 768])
+def test_misses_and_false_alarms(frame: int) -> None:
     """A word that was said and told counts once; one that was not said, or is told far from its place, is false."""
     silent, heard = spoken(), spoken(("left", 30), ("right", 45))
-    wrong = Spoken(spoken(("left", 150), ("right", 170), length=180).frames, (SpokenKeyword(0, 5),))
-    found = errors(network(), [silent, heard, wrong])
+    wrong = Spoken(spoken(("left", 150), ("right", 170), length=180).frames, (SpokenKeyword(0, 5),), FRAME)
+    said = [replace(each, frame_samples=frame) for each in (silent, heard, wrong)]
+    found = errors(network(frame_samples=frame), said)
     assert (found.said, found.detected, found.false) == (
         {"left": 2, "right": 1}, {"left": 1, "right": 1}, {"left": 1, "right": 1},
     )  # fmt: skip
     assert found.missed == pytest.approx(1 / 3)
-    assert found.false_an_hour == pytest.approx(2 / (300 * 0.04 / 3600))
+    assert found.false_an_hour == pytest.approx(2 / (300 * frame / 16_000 / 3600))
     assert (found + found).false_an_hour == pytest.approx(found.false_an_hour)
 
 
@@ -155,7 +179,7 @@ def test_thresholds_of_each_word() -> None:
     """A word with many false alarms gets a higher threshold, and the threshold of the other word stays."""
     said = [spoken(("left", 30)), spoken(("right", 30))]
     faint = spoken(("right", 30))
-    lures = [Spoken(np.float16(0.45) * faint.frames, ()) for _ in range(20)]
+    lures = [Spoken(np.float16(0.45) * faint.frames, (), FRAME) for _ in range(20)]
     chosen = with_thresholds(network(0.01), [*said, *lures], most_false=1.0)
     assert chosen.thresholds[0] < chosen.thresholds[1]
     found = errors(chosen, [*said, *lures])
@@ -175,7 +199,7 @@ def test_what_sounds_alike_is_told_apart() -> None:
         place = int(dice.integers(28, 34))
         found[place, 0] = 1
         found[place - 3 : place, 2] = 2.0 if right else -2.0
-        return Spoken(found, (SpokenKeyword(0, place),) if right else ())
+        return Spoken(found, (SpokenKeyword(0, place),) if right else (), FRAME)
 
     material = [utterance(right=number % 2 == 0) for number in range(60)]
     before = untrained(("left",), ((0, (LEFT,)),), layer, material)

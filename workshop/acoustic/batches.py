@@ -14,15 +14,14 @@ from workshop.acoustic import units
 from workshop.data.alignment import Alignment
 from workshop.data.corpus import SAMPLE_RATE, Corpus, Utterance
 
-FRAME = 640
-"""The samples of a frame of the shipped model."""
-FRAME_MS = 40
 DELAY_FRAMES = 1
 """How much later than a phone its label is in the warm start, because a causal model must hear the phone first."""
 
 UNLABELLED = -1
 SPEEDS = (0.9, 1.0, 1.1)
 POOL_BATCHES = 40
+QUIET_SAMPLES = SAMPLE_RATE * 40 // 1000
+"""The shortest moment that counts as quiet."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,10 @@ class Batches:
         seed: int,
         recipe: Recipe,
         device: torch.device,
+        frame: int,
         synthetic: Corpus | None = None,
-        frame: int = FRAME,
     ) -> None:
-        """`synthetic` is speech that `epoch` can mix in. `frame`: the samples of a frame of the model."""
+        """`frame`: the samples of a frame of the model. `synthetic` is speech that `epoch` can mix in."""
         self._frame = frame
         self._alignments = alignments
         self._seed = seed
@@ -195,8 +194,8 @@ class Batches:
             scaled = piece.float() / 32768.0
             row[part.offset : part.offset + len(scaled)] = scaled
             covered.append((part.offset, part.offset + len(scaled)))
-            if len(scaled) >= FRAME:
-                powers.append(scaled.unfold(0, FRAME, FRAME).square().mean(1).min())
+            if len(scaled) >= QUIET_SAMPLES:
+                powers.append(scaled.unfold(0, QUIET_SAMPLES, QUIET_SAMPLES).square().mean(1).min())
         # Silence around the speech is as loud as the quietest moment inside it, or less.
         generator = torch.Generator(row.device).manual_seed(plan.seed)
         level = torch.stack(powers).min().sqrt() * plan.loudness if powers else 0.0
@@ -262,7 +261,7 @@ def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
     yield batch
 
 
-def padded(corpus: Corpus, utterance: Utterance, longest: int, frame: int = FRAME) -> Tensor:
+def padded(corpus: Corpus, utterance: Utterance, longest: int, frame: int) -> Tensor:
     """Add a tail of faint noise to these samples, up to the length of `longest` samples with their own tail.
 
     The result has whole frames of this many samples.

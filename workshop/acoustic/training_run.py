@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from streamer.base.limits import STEPS_MS
 from streamer.bridge.triton.repository import asr_repository
 from streamer.engine.acoustics.bundle_files import ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
@@ -32,6 +33,7 @@ from workshop.acoustic.trainer import ProcessGroup, Trainer
 from workshop.data.alignment import Alignment, read_alignments, read_targets
 from workshop.data.corpus import Corpus, CorpusError, Utterance
 from workshop.language.pronunciation import Pronunciations
+from workshop.model_steps import frames_together
 from workshop.phones.denominator import NgramTables
 from workshop.phones.expected_errors import BeamAlternatives
 from workshop.phones.phone_ngram import estimate, written_phones
@@ -43,7 +45,6 @@ SIZES = {
     "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
     "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
 }
-STEPS_MS = (160, 320, 640)
 LOG_STEPS = 20
 
 
@@ -156,7 +157,7 @@ class Run:
             alignments |= read_alignments(self.work, "synthetic")
         recipe = Recipe(seconds=self.batch_seconds, repeated=self.repeated)
         frame = model.frame_samples
-        batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic, frame)
+        batches = Batches(corpus, alignments, self.seed, recipe, device, frame, synthetic)
         noise, rooms = Corpus(self.work, "noise"), Corpus(self.work, "rooms")
         augmentation = Augmentation(noise, rooms, device, CONDITIONS[self.conditions])
         alternatives = None
@@ -355,15 +356,18 @@ class Errors:
 def evaluate(
     model: AcousticNetwork, corpus: Corpus, alignments: dict[str, Alignment], step_ms: int
 ) -> dict[str, dict[str, float]]:
-    """Return the error rates by corpus and of everything ("all"), at one step length."""
+    """Return the error rates by corpus and of everything ("all"), at the step of the model for this one.
+
+    CorpusError if it has none.
+    """
+    chunk = frames_together(model.description, step_ms)
     errors: dict[str, Errors] = defaultdict(Errors)
     for utterances in batches(corpus):
         longest, frame = utterances[-1].samples, model.frame_samples
         samples = torch.stack([padded(corpus, utterance, longest, frame) for utterance in utterances])
         lengths = torch.tensor([(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances])
-        shape = model.description.encoder
-        chunk = round(step_ms / shape.frame_ms)
-        emissions = model(samples.to(model.device), lengths.to(model.device), chunk, shape.left_frames)
+        left = model.description.encoder.left_frames
+        emissions = model(samples.to(model.device), lengths.to(model.device), chunk, left)
         best = {head: emissions[head].argmax(-1).tolist() for head in ("phones", "characters")}
         for row, (utterance, length) in enumerate(zip(utterances, lengths.tolist(), strict=True)):
             phones, letters = (units.collapse(best[head][row][:length]) for head in ("phones", "characters"))

@@ -12,7 +12,6 @@ import numpy as np
 from streamer.bridge.triton.repository import CONFIG, asr_repository, config_text, model_config
 from streamer.heads.keywords import IMPOSSIBLE, PAUSE_MS, Floats, Frames, KeywordNetwork, KeywordSpotter
 from streamer.heads.passage import Passage
-from workshop.acoustic.batches import FRAME_MS
 from workshop.keywords.training import Candidates, Spoken, candidates
 
 # A report may be this far from the aligned end of its word: PocketSphinx is seconds wrong about some hesitant speakers.
@@ -54,17 +53,17 @@ class KeywordErrors:
 def errors(network: KeywordNetwork, material: Sequence[Spoken]) -> KeywordErrors:
     """Return the errors of a spotter on this speech."""
     said, detected, false = Counter[str](), Counter[str](), Counter[str]()
-    spotter = KeywordSpotter(network, slots=1)
+    spotter, near = KeywordSpotter(network, slots=1), NEAR_MS / network.frame_ms
     for spoken in material:
         size = len(spoken.frames)
-        passage = Passage(step=size, steps=1, received=size * FRAME_MS * 16)
+        passage = Passage(step=size, steps=1, received=size * network.frame_samples)
         frames = spoken.frames.astype(np.float32)
         [reports] = spotter.listen([Frames(1, passage, frames, start=True, end=True)])
         ends = _ends(network, spoken)
         said.update(network.words[keyword.word] for keyword in spoken.keywords)
         for keyword in reports:
-            word = network.words.index(keyword.word)
-            (detected if _take(ends, word, keyword.at_ms // FRAME_MS - 1) else false)[keyword.word] += 1
+            word, last = network.words.index(keyword.word), round(keyword.at_ms / network.frame_ms) - 1
+            (detected if _take(ends, word, last, near) else false)[keyword.word] += 1
     return KeywordErrors(sum(each.hours for each in material), said, detected, false)
 
 
@@ -89,6 +88,7 @@ def _by_threshold(network: KeywordNetwork, material: Sequence[Spoken]) -> tuple[
     """Return how many words are reported, and how many false alarms there are: [thresholds, words]."""
     places = candidates(network, material, kept=None)
     probabilities = _judged(network, places)
+    pause, near = PAUSE_MS / network.frame_ms, NEAR_MS / network.frame_ms
     counts = np.zeros((2, len(THRESHOLDS), len(network.words)), np.float32)
     for word in range(len(network.words)):
         for level, threshold in enumerate(THRESHOLDS):
@@ -97,9 +97,9 @@ def _by_threshold(network: KeywordNetwork, material: Sequence[Spoken]) -> tuple[
                 if places.number[place] != number:
                     number, last = int(places.number[place]), -PAUSE_MS
                     ends = _ends(network, material[number])
-                if (places.frame[place] - last) * FRAME_MS >= PAUSE_MS:
+                if places.frame[place] - last >= pause:
                     last = int(places.frame[place])
-                    counts[0 if _take(ends, word, last) else 1, level, word] += 1
+                    counts[0 if _take(ends, word, last, near) else 1, level, word] += 1
     return counts[0], counts[1]
 
 
@@ -121,12 +121,12 @@ def _ends(network: KeywordNetwork, spoken: Spoken) -> list[list[int]]:
     return [[each.end for each in spoken.keywords if each.word == word] for word in range(len(network.words))]
 
 
-def _take(ends: list[list[int]], word: int, frame: int) -> bool:
-    """Return whether the word ends near this frame. Each end counts once, so it is removed."""
-    near = min(ends[word], key=lambda end: abs(frame - end), default=None)
-    if near is None or abs(frame - near) * FRAME_MS > NEAR_MS:
+def _take(ends: list[list[int]], word: int, frame: int, near: float) -> bool:
+    """Return whether the word ends so many frames from this one, or fewer. Each end counts once, so it is removed."""
+    nearest = min(ends[word], key=lambda end: abs(frame - end), default=None)
+    if nearest is None or abs(frame - nearest) > near:
         return False
-    ends[word].remove(near)
+    ends[word].remove(nearest)
     return True
 
 

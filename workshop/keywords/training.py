@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from streamer.base.limits import STEP_MS
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.heads.keywords import KERNEL, LOOSEST, STRIDE, WINDOW, Floats, KeywordNetwork, KeywordPaths
-from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, padded
-from workshop.data.corpus import Corpus, CorpusError, Utterance
+from workshop.acoustic.batches import TAIL_SAMPLES, padded
+from workshop.data.corpus import SAMPLE_RATE, Corpus, CorpusError, Utterance
+from workshop.model_steps import frames_together
 
 PROJECTED, HIDDEN = 24, 64
 RATE, WARM_UP = 2e-3, 50
@@ -47,6 +49,7 @@ def untrained(
         tuple(pronunciations),
         np.full(len(words), 0.5, np.float32),
         {name: value.astype(np.float32) for name, value in weights.items()},
+        material[0].frame_samples,
     )
 
 
@@ -142,9 +145,9 @@ def _array(tensor: Tensor | None) -> NDArray[np.float32]:
 
 # Finds the places in speech that have the phones of a keyword. The network of a spotter judges them.
 
-# A keyword ends where the next boundary is heard. It is right up to this many frames before or after its aligned end.
-EARLY, LATE = 10, 20
-APART = 10  # frames between two places of the same word
+# A keyword ends where the next boundary is heard. It is right if that is so near before or after its aligned end.
+EARLY_MS, LATE_MS = 400, 800
+APART_MS = 400  # between two places of the same word
 AT_ONCE = 32  # utterances
 KEPT = 3  # frames of each place that training uses: those with the highest scores
 
@@ -165,16 +168,17 @@ def candidates(network: KeywordNetwork, material: Sequence[Spoken], kept: int | 
     """Find all candidates in some speech; with `kept`, only this many frames of each place, the best ones."""
     paths = KeywordPaths(network.pronunciations, len(network.words))
     before = np.repeat(network.weights["silence"][None], WINDOW - 1, axis=0).astype(np.float16)
+    early, late, apart = (round(each / network.frame_ms) for each in (EARLY_MS, LATE_MS, APART_MS))
     windows, rows = [], []
     for number, scores in _scored(network, paths, material):
         spoken = material[number]
         padded = np.concatenate([before, spoken.frames])
         for word in np.nonzero((scores >= LOOSEST).any(axis=0))[0]:
             frames = np.nonzero(scores[:, word] >= LOOSEST)[0]
-            for place in np.split(frames, np.nonzero(np.diff(frames) > APART)[0] + 1):
+            for place in np.split(frames, np.nonzero(np.diff(frames) > apart)[0] + 1):
                 best = place if kept is None else place[np.argsort(-scores[place, word])[:kept]]
                 for frame in best:
-                    right = any(each.word == word and -EARLY <= frame - each.end <= LATE for each in spoken.keywords)
+                    right = any(each.word == word and -early <= frame - each.end <= late for each in spoken.keywords)
                     windows.append(padded[frame : frame + WINDOW])
                     rows.append((word, scores[frame, word], right, number, frame))
     columns = list(zip(*rows, strict=True)) or [()] * 5
@@ -208,7 +212,6 @@ def _scored(network: KeywordNetwork, paths: KeywordPaths, material: Sequence[Spo
 
 LONGEST_S = 25.0  # longer utterances are not used
 BATCH_SECONDS = 60
-STEP_MS = 320  # the default of a session
 
 
 @dataclass(frozen=True)
@@ -225,11 +228,12 @@ class Spoken:
 
     frames: NDArray[np.float16]
     keywords: tuple[SpokenKeyword, ...]
+    frame_samples: int
 
     @property
     def hours(self) -> float:
         """The length of the utterance."""
-        return len(self.frames) * FRAME_MS / 3.6e6
+        return len(self.frames) * self.frame_samples / SAMPLE_RATE / 3600
 
 
 class AlignedWords:
@@ -272,18 +276,19 @@ class AlignedWords:
         self, utterances: Sequence[Utterance], keywords: Sequence[str], model: AcousticNetwork
     ) -> Iterator[Spoken]:
         """Encode utterances. Those of similar length are one batch."""
-        chunk = STEP_MS // FRAME_MS
+        chunk, frame = frames_together(model.description, STEP_MS), model.frame_samples
+        frame_ms = model.description.encoder.frame_ms
         for some in _batches(utterances):
-            samples = torch.stack([padded(self.corpus, each, some[-1].samples) for each in some])
-            lengths = [(each.samples + TAIL_SAMPLES) // model.frame_samples for each in some]
+            samples = torch.stack([padded(self.corpus, each, some[-1].samples, frame) for each in some])
+            lengths = [(each.samples + TAIL_SAMPLES) // frame for each in some]
             frames = model.frames(samples, torch.tensor(lengths), chunk)
             for row, length, each in zip(frames, lengths, some, strict=True):
                 ends = tuple(
-                    SpokenKeyword(keywords.index(word), (begins + lasts) // FRAME_MS)
+                    SpokenKeyword(keywords.index(word), int((begins + lasts) / frame_ms))
                     for word, begins, lasts in self.words[each.name]
                     if word in keywords
                 )
-                yield Spoken(row[:length].half().numpy(), ends)
+                yield Spoken(row[:length].half().numpy(), ends, frame)
 
 
 def encoded(

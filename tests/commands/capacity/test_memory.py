@@ -72,7 +72,7 @@ def test_every_step_counts(asked: list[list[str]]) -> None:
 def test_a_head_of_ones_own(asked: list[list[str]], tmp_path: Path) -> None:
     """A head of the operator's own is not measured, and counts with its files."""
     weights = {"silence": np.zeros(192, np.float32), "output": np.zeros(50_000, np.float32)}
-    network = KeywordNetwork(("word",), ((0, (2,)),), np.ones(1, np.float32), weights)
+    network = KeywordNetwork(("word",), ((0, (2,)),), np.ones(1, np.float32), weights, 640)
     repository = keyword_repository(tmp_path, network)
     steps = steps_of(model_config(repository / "asr_keywords"), repository)
     assert [step.role for step in steps if step.name == "keyword_head"] == [Role.OTHER]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.workshop.acoustic.tiny_run import CPU, aligned, batches
+from tests.workshop.acoustic.tiny_run import CPU, FRAME, aligned, batches
 from workshop.acoustic import units
 from workshop.acoustic.batches import Batches, Recipe
 from workshop.data.corpus import Corpus, Utterance, write_corpus
@@ -44,7 +44,7 @@ def test_synthetic_speech_is_mixed_in_as_far_as_asked_for(work: Path) -> None:
     write_corpus(work, "synthetic", loud)
     corpora = Corpus(work, "train"), Corpus(work, "synthetic")
     alignments = {utterance.name: aligned(utterance.name) for corpus in corpora for utterance in corpus.utterances}
-    mixed = Batches(corpora[0], alignments, 1, Recipe(seconds=4.0, long_silence=0.0), CPU, corpora[1])
+    mixed = Batches(corpora[0], alignments, 1, Recipe(seconds=4.0, long_silence=0.0), CPU, FRAME, corpora[1])
     names = [utterance.name for batch in mixed.epoch(0, 100.0) for utterance in batch]
     assert not any(name.startswith("made") for name in names)
     planned = [utterance for batch in mixed.epoch(0, 100.0, synthetic=1 / 3) for utterance in batch]

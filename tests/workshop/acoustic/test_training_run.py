@@ -123,6 +123,19 @@ def test_a_grown_model_teaches_the_small_one(work: Path, start: Path) -> None:
     assert first_line(start.parent / "run")["taught"] > 0
 
 
+def test_errors_at_the_steps_of_the_model(work: Path, start: Path, tmp_path: Path) -> None:
+    """A usual step becomes that of a model with other frames; one that it does not have is refused."""
+    write_reader(tmp_path, random_weights(), signed=False)
+    corpus = Corpus(work, "train")
+    alignments = {one.name: aligned(one.name) for one in corpus.utterances}
+    for model, usual, own in ((AcousticNetwork.load(start), 320, 320), (start_from(tmp_path).eval(), 160, 144)):
+        rates = evaluate(model, corpus, alignments, usual)
+        assert rates == evaluate(model, corpus, alignments, own)
+        assert rates["all"]["phones"] > 0
+    with pytest.raises(CorpusError, match="no step of 200 ms, but those of 144, 336, 624 ms"):
+        evaluate(model, corpus, alignments, 200)
+
+
 def test_a_run_with_the_encoder_of_a_reader(work: Path, start: Path, tmp_path: Path) -> None:
     """Its encoder begins from the reader, its convolutions stay as they are, and a further piece goes on with it."""
     write_reader(tmp_path, random_weights(), signed=False)

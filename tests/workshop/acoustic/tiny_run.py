@@ -32,6 +32,7 @@ ENCODER = EncoderConfig(
     heads=2,
     feedforward=16,
 )
+FRAME = ENCODER.frame_samples
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
 
 
@@ -60,7 +61,7 @@ def batches(work: Path, recipe: Recipe | None = None) -> Batches:
     """Return the batches of the prepared set."""
     corpus = Corpus(work, "train")
     alignments = {utterance.name: aligned(utterance.name) for utterance in corpus.utterances}
-    return Batches(corpus, alignments, 1, recipe or Recipe(seconds=4.0), CPU)
+    return Batches(corpus, alignments, 1, recipe or Recipe(seconds=4.0), CPU, FRAME)
 
 
 def trainer(
