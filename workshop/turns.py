@@ -22,6 +22,7 @@ from streamer.engine.endpointing import (
     paused,
 )
 from streamer.engine.search.search import NO_WORDS, Hypothesis, HypothesisWord, Search
+from streamer.engine.segment_audio import TimeScale
 from workshop.data.alignment import Alignment
 from workshop.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance
 
@@ -91,7 +92,6 @@ LEAD_MS, TAIL_MS = 400, 3200
 LONGEST_SECONDS, FEWEST_WORDS = 10.0, 3
 HESITATIONS_MS = (200, 1500)
 TOGETHER = 16
-FRAME_MS = 40.0
 _FAINT = 3
 _FADE = 160  # samples
 
@@ -127,6 +127,7 @@ class RecordedTurn:
 
     turn: SpokenTurn
     steps: Sequence[Step]
+    frame_ms: float
 
     @property
     def step_frames(self) -> int:
@@ -155,7 +156,11 @@ def spoken_turns(
 
 
 def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, step_ms: int) -> Iterator[RecordedTurn]:
-    """Recognise the turns, without an end of their segments. The search must have TOGETHER slots."""
+    """Recognise the turns, without an end of their segments. The search must have TOGETHER slots.
+
+    `step_ms` is a step of the model.
+    """
+    frame_ms = TimeScale(model.sample_rate, model.frame_samples).frame_ms
     order = sorted(turns, key=lambda turn: len(turn.audio))
     for first in range(0, len(order), TOGETHER):
         group = order[first : first + TOGETHER]
@@ -163,7 +168,7 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
         state = model.make_state(TOGETHER)
         model.reset(state, slots)
         search.reset(slots)
-        rule = ActivityRule()
+        rule = ActivityRule(frame_ms=frame_ms)
         trackers = [ActivityTracker(rule) for _ in group]
         steps: list[list[Step]] = [[] for _ in group]
         size = step_ms * SAMPLE_RATE // 1000
@@ -175,30 +180,31 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
                 activity = trackers[slot].reading(probabilities)
                 active = [probability >= rule.close_below for probability in probabilities]
                 step = Step(hypothesis if activity.opened else NO_WORDS, activity, [*active, True].index(True))
-                if step.paused * FRAME_MS >= LOOK_MS and step.hypothesis.running and not step.hypothesis.words:
+                if step.paused * frame_ms >= LOOK_MS and step.hypothesis.running and not step.hypothesis.words:
                     step = replace(step, last=search.finish([slot])[0].words)
                 steps[slot].append(step)
-        yield from (RecordedTurn(turn, own) for turn, own in zip(group, steps, strict=True))
+        yield from (RecordedTurn(turn, own, frame_ms) for turn, own in zip(group, steps, strict=True))
 
 
 def end_ms(recorded: RecordedTurn, rule: EndpointRule, judge: Judge | None) -> float | None:
     """Return how much audio was heard when this rule ended the segment; None if it did not end it."""
     watch = TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge) if rule.turn else None
+    frame_ms = recorded.frame_ms
     before = due = 0  # the frames before the step, and those in it after which the turn ends if they are silent
     for step in recorded.steps:
         if due and step.silent >= due:
-            return (before + due) * FRAME_MS
+            return (before + due) * frame_ms
         before, due, pause_ms = step.activity.frames, 0, None
         if watch is not None:
-            paused_ms = step.paused * FRAME_MS
+            paused_ms = step.paused * frame_ms
             spoken = step.activity.spoken
-            spoken_ms = None if spoken is None else spoken * FRAME_MS
+            spoken_ms = None if spoken is None else spoken * frame_ms
             pause_ms = watch.pause_ms(step.hypothesis, paused_ms, lambda step=step: step.last, spoken_ms)  # type: ignore[misc]
             if pause_ms is not None:
-                due = frames_to_end(pause_ms, paused_ms, FRAME_MS, recorded.step_frames)
-        ending = rule.segment_end(step.hypothesis, before, FRAME_MS, step.activity.quiet, pause_ms)
+                due = frames_to_end(pause_ms, paused_ms, frame_ms, recorded.step_frames)
+        ending = rule.segment_end(step.hypothesis, before, frame_ms, step.activity.quiet, pause_ms)
         if ending is not None and (step.hypothesis.words or step.last):
-            return before * FRAME_MS
+            return before * frame_ms
     return None
 
 

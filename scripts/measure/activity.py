@@ -19,13 +19,12 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, BundleError
+from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, BundleError, read_description
 from streamer.engine.networks.acoustic_network import read_activity
 from workshop.activity.examples import AlignedSpeech
 from workshop.activity.measurement import (
     CONDITIONS,
     STREAM_SECONDS,
-    ActivityModel,
     MeasuredDetector,
     opening_table,
     openings,
@@ -34,6 +33,7 @@ from workshop.activity.measurement import (
     starts,
 )
 from workshop.data.corpus import Corpus, CorpusError
+from workshop.model_steps import add_step_option, own_step
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--bundle", type=Path, required=True, help="folder with activity.safetensors")
     parser.add_argument("--sounds", type=Path, help="folder of recorded sounds, with a folder for each kind")
     parser.add_argument("--minutes", type=float, default=9.0, help="minutes for each kind of sound and speech")
-    parser.add_argument("--step-ms", type=int, choices=ActivityModel.step_ms, default=320)
+    add_step_option(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -52,7 +52,9 @@ def main() -> int:
         if head is None:
             raise BundleError(f"{options.bundle / ACTIVITY_FILE} is missing: run scripts/train/train_activity.py first")
         head.eval().requires_grad_(False)
-        detector = MeasuredDetector(head, options.step_ms)
+        description = read_description(options.bundle)
+        step_ms = own_step(options.step_ms, description.step_ms)
+        detector = MeasuredDetector(head, description.encoder.frame_samples, step_ms)
         noise, speech = Corpus(options.work, "noise"), AlignedSpeech.read(options.work, "dev")
         streams = max(1, round(options.minutes * 60 / STREAM_SECONDS))
         quiet = [openings(detector, kind, sound) for kind, sound in sounds(noise, options.sounds, streams)]

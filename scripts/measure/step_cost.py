@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from streamer.audio.audio_file import read_audio
 from streamer.base.events import as_json
+from streamer.base.limits import STEP_MS
 from streamer.base.package import shipped
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.acoustics.encoder_graphs import CompiledEncoder
@@ -44,6 +45,7 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.stream import StepHandling
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.punctuation_model import PunctuationModel
+from workshop.model_steps import own_step
 from workshop.part_times import ALL, REST, Places, part_times
 
 AUDIO = shipped("audio_samples/talk.flac")
@@ -90,14 +92,16 @@ def main() -> int:
     except BundleError as error:
         print(f"step_cost: {error}", file=sys.stderr)
         return 1
+    options.steps = [own_step(step_ms, recogniser.model.step_ms) for step_ms in options.steps]
     audio: Samples = np.asarray(read_audio(AUDIO))
     if options.json:
         print(json.dumps(_measured(recogniser, audio, options, quick=True)))
         return 0
     _print_table("", _measured(recogniser, audio, options))
     print("\n| pause before the flush | CPU time, median | steps |\n|---|---|---|")
+    step_ms = own_step(STEP_MS, recogniser.model.step_ms)
     for paused_ms in PAUSES_MS:
-        flushes = [_flush(recogniser, audio, paused_ms, left_ms) for left_ms in range(20, 320, 60)]
+        flushes = [_flush(recogniser, audio, paused_ms, left_ms, step_ms) for left_ms in range(20, step_ms, 60)]
         steps = sorted(steps for _, steps in flushes)
         print(f"| {paused_ms} ms | {median(ms for ms, _ in flushes):.0f} ms | {steps[0]} to {steps[-1]} |", flush=True)
     return 0
@@ -147,15 +151,16 @@ def _turned(rounds: list[dict[int, dict[str, float]]]) -> dict[int, list[dict[st
 
 
 def _print_table(name: str, table: Table) -> None:
-    """Print the medians of all rounds, and the ratio of two lengths of steps."""
+    """Print the medians of all rounds, and how many times as much the shorter of two lengths of steps costs."""
     print(f"| streams | {name or 'step'} | {' | '.join(FIGURES)} |\n|{'---|' * (2 + len(FIGURES))}")
     for streams, by_step in table.items():
         for step_ms, rounds in by_step.items():
             figures = [median(each[figure] for each in rounds) for figure in FIGURES]
             texts = [f"{figure:.2f}" for figure in figures]
             print(f"| {streams} | {step_ms} ms | {' | '.join(texts)} |", flush=True)
-        if {160, 320} <= by_step.keys():
-            ratios = sorted(one["all"] / two["all"] for one, two in zip(by_step[160], by_step[320], strict=True))
+        if len(by_step) == 2:
+            shorter, longer = (by_step[step_ms] for step_ms in sorted(by_step))
+            ratios = sorted(one["all"] / two["all"] for one, two in zip(shorter, longer, strict=True))
             print(f"| {streams} | ratio | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) |", flush=True)
 
 
@@ -183,12 +188,12 @@ def _part(audio: Samples, stream: int, number: int, size: int) -> Samples:
     return np.take(audio, range(begin, begin + size), mode="wrap")
 
 
-def _flush(recogniser: Recogniser, audio: Samples, paused_ms: int, left_ms: int) -> tuple[float, int]:
+def _flush(recogniser: Recogniser, audio: Samples, paused_ms: int, left_ms: int, step_ms: int) -> tuple[float, int]:
     """Return the CPU milliseconds and the steps of a flush after a pause, with `left_ms` of audio in the last step."""
     dice = np.random.default_rng(0)
     spoken = np.concatenate([audio[: 3200 * MS], dice.integers(-3, 4, paused_ms * MS, dtype=np.int16)])
-    whole = (len(spoken) // MS - left_ms) // 320 * 320 + left_ms
-    recogniser.open(0, StreamOptions())
+    whole = (len(spoken) // MS - left_ms) // step_ms * step_ms + left_ms
+    recogniser.open(0, StreamOptions(step_ms=step_ms))
     for _ in recogniser.step([Chunk(0, spoken[-whole * MS :])]):
         pass
     with part_times(PARTS) as times:

@@ -27,16 +27,18 @@ import numpy as np
 import torch
 
 from streamer.audio.audio_file import read_audio
+from streamer.base.limits import STEP_MS
 from streamer.base.package import shipped
 from streamer.base.text import counted
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.recogniser import Chunk
+from streamer.engine.stream_options import StreamOptions
 from streamer.engine.threads import Threads
+from workshop.model_steps import own_step
 
 AUDIO = shipped("audio_samples/talk.flac")
-STEP_MS: Final = 320
-SAMPLES: Final = 16 * STEP_MS
+MS: Final = 16  # samples
 PREPARING: Final = 3  # steps
 SWITCH_S: Final = 0.0005  # as in the service
 FIGURES: Final = ("live", "path", "memory")
@@ -102,13 +104,13 @@ def _answer(options: argparse.Namespace) -> int:
         return 1
     sys.setswitchinterval(SWITCH_S)
     audio = np.asarray(read_audio(AUDIO))
+    step_ms = own_step(STEP_MS, recogniser.model.step_ms)
+    size = step_ms * MS
     for stream in range(options.streams):
-        recogniser.open(stream)
+        recogniser.open(stream, StreamOptions(step_ms=step_ms))
     batches = [
         [
-            Chunk(
-                stream, np.take(audio, range(begin := 7919 * stream + number * SAMPLES, begin + SAMPLES), mode="wrap")
-            )
+            Chunk(stream, np.take(audio, range(begin := 7919 * stream + number * size, begin + size), mode="wrap"))
             for stream in range(options.streams)
         ]
         for number in range(PREPARING + options.steps)
@@ -122,7 +124,7 @@ def _answer(options: argparse.Namespace) -> int:
     for batch in batches[PREPARING:]:
         list(recogniser.step(batch))
     seconds, path = time.perf_counter() - began, time.thread_time() - used + sum(waits)
-    spoken = options.streams * options.steps * STEP_MS / 1000
+    spoken = options.streams * options.steps * step_ms / 1000
     print(json.dumps(dict(zip(FIGURES, (spoken / seconds, spoken / path, _private_mb()), strict=True))))
     return 0
 

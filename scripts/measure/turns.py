@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.base.limits import STEP_MS, STEPS_MS
 from streamer.commands.accuracy.manifest import HALVES, half
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
@@ -25,6 +24,7 @@ from streamer.engine.model_file import ModelFileError
 from streamer.engine.text.punctuation_model import PunctuationModel
 from workshop.data.alignment import read_alignments
 from workshop.data.corpus import Corpus, CorpusError
+from workshop.model_steps import add_step_option, own_step
 from workshop.turns import TOGETHER, figures, record, rules, spoken_turns, table
 
 
@@ -35,21 +35,22 @@ def main() -> int:
     parser.add_argument("--bundle", type=Path, required=True)
     parser.add_argument("--turns", type=int, help="this many turns, chosen at random (default: all)")
     parser.add_argument("--half", choices=HALVES, help="only this half; the rule was chosen on the first half")
-    parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=STEP_MS)
+    add_step_option(parser)
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
         corpus, alignments = Corpus(options.work, "dev"), read_alignments(options.work, "dev")
         recogniser = load_recogniser(options.bundle, slots=TOGETHER)
+        step_ms = own_step(options.step_ms, recogniser.model.step_ms)
         judge = PunctuationModel.load(options.bundle).over
     except (BundleError, CorpusError, ModelFileError) as error:
         print(f"measure_turns: {error}", file=sys.stderr)
         return 1
     turns = spoken_turns(corpus, alignments, options.turns, np.random.default_rng(options.seed))
     turns = [turn for turn in turns if options.half in (None, half(turn.name))]
-    recorded = list(record(turns, recogniser.model, recogniser.searches["lexicon"], options.step_ms))
-    print(f"{len(turns) // 2} turns, steps of {options.step_ms} ms\n")
+    recorded = list(record(turns, recogniser.model, recogniser.searches["lexicon"], step_ms))
+    print(f"{len(turns) // 2} turns, steps of {step_ms} ms\n")
     print(table([figures(name, rule, recorded, judge) for name, rule in rules()]))
     return 0
 

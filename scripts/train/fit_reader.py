@@ -18,6 +18,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from streamer.base.limits import READER, STEP_MS
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.accuracy.manifest import Utterance, read_manifest
 from streamer.engine.text.calibration import CALIBRATION_FILE
@@ -60,7 +61,7 @@ def main() -> int:
     mixture = fitted_mixture(read)
     tell(f"\nThe weights of all, {mixture}:\n" + "\n".join(table(read, dict.fromkeys(crossed, mixture))))
     calibration = fitted_calibration(read, plain_pass(options.bundle, mixture), calibrated(options.bundle))
-    tell(f"\nThe confidence of all: {calibration.fits['reader'][320].evidence}")
+    tell(f"\nThe confidence of all: {calibration.fit(STEP_MS, READER).evidence}")
     if options.write:
         write_mixture(options.bundle, read, mixture)
         calibration.save(options.bundle / CALIBRATION_FILE)

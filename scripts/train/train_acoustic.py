@@ -31,9 +31,10 @@ from workshop.acoustic.augmentation import CONDITIONS
 from workshop.acoustic.growth import Growth
 from workshop.acoustic.losses import GOING_ON, NEW_HEADS, Schedule
 from workshop.acoustic.moonshine_start import reader_folder
-from workshop.acoustic.training_run import SIZES, STEPS_MS, PhoneModel, Run, averaged_model, evaluate, report
+from workshop.acoustic.training_run import SIZES, PhoneModel, Run, averaged_model, evaluate, report
 from workshop.data.alignment import read_alignments
 from workshop.data.corpus import Corpus, CorpusError
+from workshop.model_steps import add_step_option
 from workshop.phones.phone_ngram import ORDERS
 from workshop.processes import stop_signals
 
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--evaluate", action="store_true", help="print the errors on dev")
     parser.add_argument("--bundle", type=Path, help="evaluate this bundle instead of the run")
-    parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=320, help="step length for --evaluate")
+    add_step_option(parser, "length of a step for --evaluate")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the averaged weights as a bundle")
     new = parser.add_argument_group("a run")
     new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")

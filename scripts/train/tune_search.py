@@ -2,9 +2,10 @@
 
     python scripts/train/tune_search.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--beam 192]
 
-The log-probabilities of the phones' head at 320 ms are computed once and kept in the cache. Tuning minimises the mean
-of the corpora's word error rates. The weights are written to the bundle's `search.json`, and other values there stay.
-If the bundle has a neural language model for rescoring, its weights are tuned too (with --rescoring, only those).
+The log-probabilities of the phones' head in steps of the usual length are computed once and kept in the cache. Tuning
+minimises the mean of the corpora's word error rates. The weights are written to the bundle's `search.json`, and other
+values there stay. If the bundle has a neural language model for rescoring, its weights are tuned too (with --rescoring,
+only those).
 """
 
 from __future__ import annotations

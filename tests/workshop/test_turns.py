@@ -11,18 +11,21 @@ from streamer.engine.search.search import Hypothesis, HypothesisWord
 from workshop.turns import RecordedTurn, SpokenTurn, Step, end_ms, figures, rules, table
 
 STEP_FRAMES = 4
+FRAME_MS = 40
 
 
-def recorded(words: list[tuple[str, int, int]], *, frames: int, hesitates: bool = False) -> RecordedTurn:
+def recorded(
+    words: list[tuple[str, int, int]], *, frames: int, hesitates: bool = False, frame_ms: int = FRAME_MS
+) -> RecordedTurn:
     """A turn with these words (text, first and last frame) that are known at once, and as many frames in all."""
-    steps, tracker = [], ActivityTracker(ActivityRule())
+    steps, tracker = [], ActivityTracker(ActivityRule(frame_ms=frame_ms))
     for heard in range(STEP_FRAMES, frames + 1, STEP_FRAMES):
         known = tuple(HypothesisWord(text, start, end, 1.0) for text, start, end in words if end <= heard)
         own = range(heard - STEP_FRAMES, heard)
         loud = [any(start <= frame < end for _, start, end in words) for frame in own]
         activity = tracker.reading([float(one) for one in loud])
         steps.append(Step(Hypothesis(known, 0), activity, [*loud, True].index(True)))
-    return RecordedTurn(SpokenTurn("c", hesitates, np.zeros(0, np.int16), words[-1][2] * 40), steps)
+    return RecordedTurn(SpokenTurn("c", hesitates, np.zeros(0, np.int16), words[-1][2] * frame_ms), steps, frame_ms)
 
 
 def judge(words: list[str] | tuple[str, ...]) -> float:
@@ -44,18 +47,26 @@ def test_when_a_rule_ends_a_turn() -> None:
     assert end_ms(PAUSING, turn, lambda _: 0.99) == 800 + PATIENCE["medium"].surely_ms == 1160
 
 
+def test_times_are_those_of_the_frames() -> None:
+    """A rule in milliseconds counts frames of 48 ms as such: a pause of 1200 ms has 25 of them."""
+    words = [("turn", 0, 8), ("on", 8, 17), ("the", 42, 45), ("light", 45, 53)]
+    longer = recorded(words, frames=132, frame_ms=48)
+    assert end_ms(longer, EndpointRule(500), None) == 1344  # the pause begins at 816 ms, and a step has 192 ms
+    assert end_ms(longer, EndpointRule(turn=True), lambda _: 0.99) == 816 + 384  # 8 frames are 360 ms or more
+
+
 def test_nothing_ends_what_was_not_recognised() -> None:
     """A turn without recognised words has no end."""
     tracker = ActivityTracker(ActivityRule())
     steps = [Step(Hypothesis((), 0), tracker.reading([0.0] * STEP_FRAMES), STEP_FRAMES) for _ in range(40)]
-    silent = RecordedTurn(PAUSING.turn, steps)
+    silent = RecordedTurn(PAUSING.turn, steps, FRAME_MS)
     assert end_ms(silent, EndpointRule(500), None) is None
 
 
 def test_the_table_has_every_rule() -> None:
     """A cut turn has no delay; turns with a further pause have a column of their own."""
     straight = recorded([("the", 0, 10), ("light", 10, 20)], frames=100)
-    hesitating = RecordedTurn(SpokenTurn("c", True, PAUSING.turn.audio, PAUSING.turn.end_ms), PAUSING.steps)
+    hesitating = RecordedTurn(SpokenTurn("c", True, PAUSING.turn.audio, PAUSING.turn.end_ms), PAUSING.steps, FRAME_MS)
     row = figures("short", EndpointRule(500), [straight, hesitating], None)
     assert (row.cut_percent, row.cut_hesitating_percent) == (0.0, 100.0)
     assert row.delay_ms_median == pytest.approx(500, abs=160)

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from streamer.base.limits import STEPS_MS
 from streamer.engine.acoustics.bundle_files import MODEL_FILE, ModelDescription
 from streamer.engine.acoustics.encoder_config import STEM_SAMPLES, CtcHead, MoonshineConfig
 from streamer.engine.acoustics.features import SAMPLE_RATE
@@ -23,7 +24,6 @@ from streamer.models.readers import find_reader
 from workshop.acoustic import units
 from workshop.data.corpus import CorpusError
 
-USUAL_STEPS_MS: Final = (160, 320, 640)
 MIDDLE: Final = "phones_middle"
 CREDIT: Final = """\
 The encoder of the acoustic model began from the weights of the encoder of Moonshine by Moonshine AI ("Moonshine: Speech
@@ -89,7 +89,7 @@ def describe_start(weights: ReaderWeights, pooled: int) -> ModelDescription:
         CtcHead(head, middle if head == MIDDLE else layers, len(unit_names)) for head, unit_names in names.items()
     )
     frame_ms = STEM_SAMPLES * pooled * 1000 // SAMPLE_RATE
-    chunks = [max(1, round(step_ms / frame_ms)) for step_ms in USUAL_STEPS_MS]
+    chunks = [max(1, round(step_ms / frame_ms)) for step_ms in STEPS_MS]
     shape = MoonshineConfig(
         outputs,
         width=weights.width,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from streamer.engine.acoustics.features import CONTEXT
+from streamer.engine.acoustics.encoder_config import SUBSAMPLING
 from streamer.engine.networks.activity_network import ActivityNetwork
 from streamer.engine.networks.log_mel import LogMelNetwork
 from workshop.acoustic.augmentation import telephoned
@@ -22,12 +22,10 @@ from workshop.activity.sounds import Audio, BackgroundSounds, banded, quantised,
 from workshop.data.alignment import Alignment, read_alignments
 from workshop.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance
 
-FRAME = 640
-
 
 @dataclass(frozen=True)
 class Example:
-    """Samples as a service may get them, and the share of each frame of 40 ms in which somebody speaks."""
+    """Samples as a service may get them, and the share of each frame in which somebody speaks."""
 
     samples: Samples
     speech: NDArray[np.float32]
@@ -36,10 +34,12 @@ class Example:
 class ExampleSource:
     """Draws examples of one length."""
 
-    def __init__(self, speech: AlignedSpeech, background: BackgroundSounds, samples: int) -> None:
+    def __init__(self, speech: AlignedSpeech, background: BackgroundSounds, samples: int, frame_samples: int) -> None:
+        """`samples`: the length of an example, which becomes whole frames of so many samples."""
         self._speech = speech
         self._background = background
-        self._samples = samples
+        self.frame_samples = frame_samples
+        self._samples = samples // frame_samples * frame_samples
 
     def draw(self, rng: Generator) -> Example:
         """Draw another example."""
@@ -65,7 +65,9 @@ class ExampleSource:
             mixed = _telephoned(rng, mixed)
         elif line < 0.27:
             mixed = banded(mixed, rng.uniform(20, 300), rng.uniform(3200, 7000))
-        return Example(_at_random_level(rng, mixed), speaking.reshape(-1, FRAME).mean(axis=1, dtype=np.float32))
+        return Example(
+            _at_random_level(rng, mixed), speaking.reshape(-1, self.frame_samples).mean(axis=1, dtype=np.float32)
+        )
 
     def _speak(self, rng: Generator, spoken: Audio, speaking: NDArray[np.bool_]) -> None:
         samples = len(spoken)
@@ -163,9 +165,12 @@ def train(
     tell: Callable[[str], None],
     start: ActivityNetwork | None = None,
 ) -> ActivityNetwork:
-    """Train a head, a new one or `start`, for minutes of processor time. The learning rate falls to zero at the end."""
+    """Train a head, a new one or `start`, for minutes of processor time. The learning rate falls to zero at the end.
+
+    It reads features of the frames that the examples have.
+    """
     torch.manual_seed(seed)
-    rng, features = np.random.default_rng(seed), LogMelNetwork()
+    rng, features = np.random.default_rng(seed), LogMelNetwork(hop=examples.frame_samples // SUBSAMPLING)
     head = start or _new_head(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
     optimiser = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=0.01)
     step, begun, recent = 0, time.process_time(), 0.0
@@ -199,7 +204,7 @@ def _batch(features: LogMelNetwork, examples: list[Example]) -> tuple[Tensor, Te
     samples = torch.from_numpy(np.stack([example.samples for example in examples])).float() / 32768
     speech = torch.from_numpy(np.stack([example.speech for example in examples]))
     with torch.no_grad():
-        energies = features.energies(functional.pad(samples, (CONTEXT, 0)))
+        energies = features.energies(functional.pad(samples, (features.context, 0)))
     return energies, functional.pad(speech, (DELAY_FRAMES, 0))[:, : speech.shape[1]]
 
 

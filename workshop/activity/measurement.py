@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
-from torch import Tensor
 
 from streamer.audio.audio_file import read_audio
 from streamer.base.events import Speech
 from streamer.engine.acoustics.activity import ActivityRule, ActivityTracker
-from streamer.engine.acoustics.features import CONTEXT
+from streamer.engine.acoustics.encoder_config import SUBSAMPLING
+from streamer.engine.acoustics.speech_detector import SpeechDetector
 from streamer.engine.acoustics.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.networks.activity_network import ActivityNetwork
@@ -37,6 +37,8 @@ from workshop.data.degradation import telephoned
 PIECE_SECONDS = 5
 # A start that is this much earlier than speech, or an end that is this much later, does not belong to that speech.
 EARLIEST_MS, LATEST_MS = 500, 1200
+LATE_MS = 200
+"""How much later than speech the network may hear it."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,25 @@ class Starts:
 
 
 class MeasuredDetector:
-    """An activity network, in a recogniser with steps of this length."""
+    """An activity network, in a recogniser with frames and steps of these lengths."""
 
-    def __init__(self, head: ActivityNetwork, step_ms: int) -> None:
-        self._head, self._step_ms = head, step_ms
+    def __init__(self, head: ActivityNetwork, frame_samples: int, step_ms: int) -> None:
+        self._model, self._step_ms = ActivityModel(head, frame_samples, (step_ms,)), step_ms
+        self.rule = ActivityRule(frame_ms=1000 * frame_samples / SAMPLE_RATE)
 
     def events(self, recordings: Sequence[Samples]) -> list[list[SpeechEvent]]:
         """Return the speech events of each recording."""
-        return speech_events(self._head, recordings, self._step_ms)
+        return speech_events(self._model, recordings, self._step_ms)
 
     def probabilities(self, recording: Samples) -> list[float]:
         """Return the probability of speech in each frame."""
-        return list[float](self._head(_energies(recording))[0, :, 0].exp().tolist())
+        return self._model.probabilities(recording)
+
+    def shows_words(self, probabilities: Sequence[float]) -> bool:
+        """Return whether the recogniser would show words that it found in these frames."""
+        track = ActivityTracker(self.rule)
+        track.read(probabilities)
+        return track.opened
 
 
 def openings(detector: MeasuredDetector, kind: str, recordings: Sequence[Samples]) -> Openings:
@@ -90,16 +99,9 @@ def openings(detector: MeasuredDetector, kind: str, recordings: Sequence[Samples
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
     size = PIECE_SECONDS * SAMPLE_RATE
     pieces = [recording[start : start + size] for recording in recordings for start in range(0, len(recording), size)]
-    audible = sum(words_shown(detector.probabilities(piece)) for piece in pieces)
+    audible = sum(detector.shows_words(detector.probabilities(piece)) for piece in pieces)
     percent = round(100 * audible / len(pieces), 1)
     return Openings(kind, round(minutes, 1), false_starts, round(60 * false_starts / minutes, 1), percent)
-
-
-def words_shown(probabilities: Sequence[float]) -> bool:
-    """Return whether the recogniser would show words that it found in these frames."""
-    track = ActivityTracker(ActivityRule())
-    track.read(probabilities)
-    return track.opened
 
 
 def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int) -> Starts:
@@ -116,7 +118,8 @@ def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, con
         false += sum(all(end.at_ms < a or start.at_ms > b for a, b in truth) for start, end in opened)
         for start, end in truth:
             number += 1
-            unheard += not words_shown(probabilities[start // 40 : end // 40 + 5])
+            first, last = (int(time / detector.rule.frame_ms) for time in (start, end + LATE_MS))
+            unheard += not detector.shows_words(probabilities[first:last])
             over = [pair for pair in opened if pair[0].at_ms <= end and pair[1].at_ms >= start]
             if not over:
                 missed += 1
@@ -147,12 +150,6 @@ def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, con
         end_error_ms_median=float(np.median(end_errors or [np.nan])),
         false_starts_an_hour=round(false / hours, 1),
     )
-
-
-def _energies(samples: Samples) -> Tensor:
-    whole = samples[: len(samples) // ActivityModel.frame_samples * ActivityModel.frame_samples]
-    audio = torch.from_numpy(np.concatenate([np.zeros(CONTEXT, np.int16), whole])).float() / 32768
-    return LogMelNetwork().energies(audio.unsqueeze(0))
 
 
 def opening_table(rows: Sequence[Openings]) -> str:
@@ -195,17 +192,27 @@ class ActivityModel:
     name = "activity"
     writes = False
     sample_rate = SAMPLE_RATE
-    frame_samples = 640
     ahead_samples = 0
-    step_ms: tuple[int, ...] = (160, 320, 640)
 
-    def __init__(self, head: ActivityNetwork) -> None:
+    def __init__(self, head: ActivityNetwork, frame_samples: int, step_ms: tuple[int, ...]) -> None:
+        """`frame_samples`: the samples of a frame of the encoder beside this head."""
         self._head = head
-        self._features = LogMelNetwork()
+        self.frame_samples, self.step_ms = frame_samples, step_ms
+        self._features = LogMelNetwork(hop=frame_samples // SUBSAMPLING)
+
+    def detector(self, slots: int) -> SpeechDetector:
+        """Return a detector of speech for this many slots."""
+        return network_detector(self._features, self._head, slots)
+
+    def probabilities(self, recording: Samples) -> list[float]:
+        """Return the probability of speech in each frame of a recording."""
+        whole = recording[: len(recording) // self.frame_samples * self.frame_samples]
+        audio = torch.from_numpy(np.concatenate([np.zeros(self._features.context, np.int16), whole])).float() / 32768
+        return list[float](self._head(self._features.energies(audio.unsqueeze(0)))[0, :, 0].exp().tolist())
 
     def make_state(self, slots: int) -> ModelState:
         """Make a new state for this many streams."""
-        return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
+        return {"wav": torch.zeros(slots, self._features.context), **self._head.make_state(slots)}
 
     def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Reset the state of these slots."""
@@ -217,7 +224,7 @@ class ActivityModel:
         """Return the activity in the next step of each of these slots."""
         numbers, audio = torch.tensor(slots), torch.from_numpy(samples).float() / 32768
         recent = torch.cat((state["wav"].index_select(0, numbers), audio), dim=1)
-        state["wav"].index_copy_(0, numbers, recent[:, -CONTEXT:])
+        state["wav"].index_copy_(0, numbers, recent[:, -self._features.context :])
         return {ACTIVITY: host_array(self._head.step(state, numbers, self._features.energies(recent)))}
 
 
@@ -257,18 +264,18 @@ class SpeechEvent:
     heard_ms: int
 
 
-def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
+def speech_events(model: ActivityModel, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
     """Return the speech events of streams, which are computed together."""
     # A segment with activity but without words counts as noise after a while. There are no words, so there is no limit.
     rule = EndpointRule(patience_ms=10**9)
-    model, slots = ActivityModel(head), len(recordings)
-    detector = network_detector(LogMelNetwork(), head, slots)
+    slots = len(recordings)
+    detector = model.detector(slots)
     recogniser = Recogniser(model, {"lexicon": NoWords()}, slots=slots, detector=detector, idle_limit_s=1e9)
     for stream in range(len(recordings)):
         recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))
     events: list[list[SpeechEvent]] = [[] for _ in recordings]
     # The audio comes in pieces, as the bridge sends it while nobody speaks.
-    size = piece_samples(step_ms * SAMPLE_RATE // 1000, ActivityModel.frame_samples)
+    size = piece_samples(step_ms * SAMPLE_RATE // 1000, model.frame_samples)
     for start in range(0, max(map(len, recordings)), size):
         chunks = [
             Chunk(stream, recording[start : start + size], end=start + size >= len(recording))

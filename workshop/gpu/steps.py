@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamer.base.events import Final as FinalEvent
 from streamer.base.json_types import JsonObject
+from streamer.base.limits import STEP_MS
 from streamer.base.torch_import import CPU
 from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.acoustics.speech_detector import SpeechDetector
@@ -23,13 +24,13 @@ from streamer.engine.search import beam_search
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.stream import StepHandling
 from streamer.engine.stream_options import StreamOptions
+from workshop.model_steps import own_step
 from workshop.part_times import ALL, Places, part_times
 
-STEP_MS: Final = 320
-STEP_SAMPLES: Final = 16 * STEP_MS
+MS: Final = 16  # samples
 PREPARING: Final = 3  # steps that are not counted
 SMALL_BATCHES: Final = (1, 48)  # the sizes of batches that a Triton with some hundred live streams forms
-LONGEST_REQUEST: Final = 4 * STEP_SAMPLES
+LONGEST_REQUEST: Final = 4 * STEP_MS * MS
 
 Samples = NDArray[np.int16]
 
@@ -48,12 +49,13 @@ class StepTimes:
         began = time.monotonic()
         self._recogniser = load_recogniser(bundle, slots=slots, device=device)
         self.load_s = time.monotonic() - began
+        self._step_ms = own_step(STEP_MS, self._recogniser.model.step_ms)
 
     def measure(self, streams: int, steps: int, sizes: tuple[int, int] | None = None) -> JsonObject:
         """Measure steps of all streams, or batches of random streams with these smallest and largest sizes."""
         dice = random.Random(streams)
         for stream in range(streams):
-            self._recogniser.open(stream, StreamOptions(step_ms=STEP_MS))
+            self._recogniser.open(stream, StreamOptions(step_ms=self._step_ms))
         heard = [0] * streams
         durations, computed = list[float](), 0
         parts: Mapping[str, float] = {}
@@ -81,7 +83,7 @@ class StepTimes:
             "batch": "all" if sizes is None else f"{sizes[0]} to {sizes[1]}",
             "step_ms": round(1000 * sum(durations) / steps, 2),
             "longest_ms": round(1000 * max(durations), 1),
-            "live_streams": round(computed / sum(durations) * STEP_MS / 1000),
+            "live_streams": round(computed / sum(durations) * self._step_ms / 1000),
             "parts_ms": {name: round(1000 * s / steps, 2) for name, s in parts.items() if name != ALL},
         }
 
@@ -90,8 +92,9 @@ class StepTimes:
         return time.perf_counter()
 
     def _step(self, stream: int, number: int) -> Samples:
-        begin = 7919 * stream % (len(self._audio) // 2) + number * STEP_SAMPLES
-        return np.take(self._audio, range(begin, begin + STEP_SAMPLES), mode="wrap")
+        size = self._step_ms * MS
+        begin = 7919 * stream % (len(self._audio) // 2) + number * size
+        return np.take(self._audio, range(begin, begin + size), mode="wrap")
 
 
 def _size(dice: random.Random, sizes: tuple[int, int], streams: int) -> int:
@@ -125,8 +128,9 @@ def _places(device: str) -> Places:
 def words_of(recogniser: Recogniser, recordings: Sequence[Samples], seed: int) -> list[str]:
     """Return the words of each recording. All are computed at once, in random batches of requests of any length."""
     dice, texts, heard = random.Random(seed), [""] * len(recordings), [0] * len(recordings)
+    step_ms = own_step(STEP_MS, recogniser.model.step_ms)
     for stream in range(len(recordings)):
-        recogniser.open(stream, StreamOptions(step_ms=STEP_MS, written=True))
+        recogniser.open(stream, StreamOptions(step_ms=step_ms, written=True))
     left = list(range(len(recordings)))
     while left:
         chunks = []

@@ -16,9 +16,7 @@ from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, BundleError
 from streamer.engine.bundle import load_acoustic_model
 from workshop.data.corpus import SAMPLE_RATE, Samples
 
-FRAME: Final = 640  # samples for which there is one probability of speech
-FRAME_S: Final = FRAME / SAMPLE_RATE
-_READ_AT_ONCE: Final = 250 * FRAME
+_READ_AT_ONCE: Final = 250  # frames: each is as many samples as have one probability of speech
 _SLOT: Final = 0
 
 
@@ -54,33 +52,40 @@ class Cutter:
 
     def __init__(self, bundle: Path, rule: CuttingRule) -> None:
         """`bundle`: the recogniser whose activity network is used. BundleError if it has none."""
-        detector = load_acoustic_model(bundle, CPU).detector(1)
+        model = load_acoustic_model(bundle, CPU)
+        detector = model.detector(1)
         if detector is None:
             raise BundleError(f"{bundle / ACTIVITY_FILE} is missing: recordings cannot be cut at pauses without it")
-        self._detector, self._rule = detector, rule
+        self._detector, self._rule, self._frame = detector, rule, model.frame_samples
 
     def cut(self, samples: Samples) -> list[Piece]:
         """Return the pieces of a recording at 16 kHz, in order. They do not overlap."""
-        return list(cut(self._probabilities(samples), len(samples), self._rule))
+        return list(cut(self._probabilities(samples), len(samples), self._rule, self._frame))
 
     def _probabilities(self, samples: Samples) -> list[float]:
         """Return the probability of speech in each frame. The last frame is filled up with silence."""
-        padded = np.pad(samples, (0, -len(samples) % FRAME))
+        padded = np.pad(samples, (0, -len(samples) % self._frame))
         self._detector.reset([_SLOT])
         found: list[float] = []
-        for start in range(0, len(padded), _READ_AT_ONCE):
-            [probabilities] = self._detector.compute([_SLOT], [[padded[start : start + _READ_AT_ONCE]]])
+        size = _READ_AT_ONCE * self._frame
+        for start in range(0, len(padded), size):
+            [probabilities] = self._detector.compute([_SLOT], [[padded[start : start + size]]])
             found += probabilities
         return found
 
 
-def cut(probabilities: Sequence[float], samples: int, rule: CuttingRule) -> Iterator[Piece]:
-    """Yield the pieces of a recording with so many samples, by the probability of speech in each of its frames."""
-    around, most = round(rule.around_s / FRAME_S), int(rule.longest_s / FRAME_S)
-    sounds = [part for span in _spans(probabilities) for part in _divided(probabilities, *span, most - 2 * around)]
+def cut(probabilities: Sequence[float], samples: int, rule: CuttingRule, frame: int) -> Iterator[Piece]:
+    """Yield the pieces of a recording with so many samples, by the probability of speech in each of its frames.
+
+    `frame`: the samples of a frame.
+    """
+    frame_s = frame / SAMPLE_RATE
+    around, most = round(rule.around_s / frame_s), int(rule.longest_s / frame_s)
+    spans = _spans(probabilities, ActivityRule(frame_ms=1000 * frame_s))
+    sounds = [part for span in spans for part in _divided(probabilities, *span, most - 2 * around)]
     joined: list[tuple[int, int]] = []
     for start, end in sounds:
-        if joined and (start - joined[-1][1]) * FRAME_S < rule.joined_s and end - joined[-1][0] <= most - 2 * around:
+        if joined and (start - joined[-1][1]) * frame_s < rule.joined_s and end - joined[-1][0] <= most - 2 * around:
             joined[-1] = joined[-1][0], end
         else:
             joined.append((start, end))
@@ -90,13 +95,13 @@ def cut(probabilities: Sequence[float], samples: int, rule: CuttingRule) -> Iter
         first = max(start - around, (start + ends[number] + 1) // 2 if number else 0)
         last = min(end + around, (end + starts[number + 1] + 1) // 2 if number + 1 < len(joined) else starts[-1])
         speech = sum(probability >= ActivityRule.close_below for probability in probabilities[first:last])
-        yield Piece(first * FRAME, min(last * FRAME, samples), round(speech * FRAME_S, 2))
+        yield Piece(first * frame, min(last * frame, samples), round(speech * frame_s, 3))
 
 
-def _spans(probabilities: Sequence[float]) -> Iterator[tuple[int, int]]:
+def _spans(probabilities: Sequence[float], rule: ActivityRule) -> Iterator[tuple[int, int]]:
     """Yield where somebody speaks, in frames."""
     began: int | None = None
-    for boundary in ActivityTracker(ActivityRule()).read(probabilities):
+    for boundary in ActivityTracker(rule).read(probabilities):
         if boundary.speaking:
             began = boundary.frame
         elif began is not None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from streamer.base.limits import STEPS_MS
 from streamer.base.text import counted
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
@@ -28,7 +29,7 @@ from workshop.search.trials import EmittedUtterance, read_emissions, run_beam
 
 STREAMS = 48
 CANDIDATES = 40
-STEP_MS = 640
+STEP_MS = max(STEPS_MS)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,11 @@ from torch import Tensor
 
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from workshop.acoustic import units
-from workshop.acoustic.batches import FRAME_MS, TAIL_SAMPLES, batches, padded
+from workshop.acoustic.batches import TAIL_SAMPLES, batches, padded
 from workshop.data.alignment import Alignment, heard_path, write_resumed
 from workshop.data.corpus import Corpus, Utterance
 from workshop.language.pronunciation import Phones, Pronunciations
 from workshop.processes import Workers
-
-STEP_FRAMES = 16
-"""The longest step of the service, at which the model has the most context."""
 
 DELAY_MS = 190
 """How much later than its beginning a phone is heard: the median by PocketSphinx, as in calibration.json."""
@@ -74,12 +71,15 @@ class ModelAligner:
             [padded(corpus, utterance, longest, self.model.frame_samples) for utterance in utterances]
         )
         lengths = [(utterance.samples + TAIL_SAMPLES) // self.model.frame_samples for utterance in utterances]
-        left = self.model.description.encoder.left_frames
-        emissions = self.model(samples, torch.tensor(lengths), STEP_FRAMES, left)["phones"]
+        description = self.model.description
+        # At its longest step, the model sees most.
+        together, left = description.frames_of(max(description.step_ms)), description.encoder.left_frames
+        emissions = self.model(samples, torch.tensor(lengths), together, left)["phones"]
         words = [self._variants(utterance) for utterance in utterances]
         graphs = [PronunciationGraph.of(of_utterance) for of_utterance in words]
         paths = best_paths(emissions, lengths, graphs)
-        return [heard(*each) for each in zip(utterances, words, graphs, paths, emissions, strict=True)]
+        frame_ms = description.encoder.frame_ms
+        return [heard(*each, frame_ms) for each in zip(utterances, words, graphs, paths, emissions, strict=True)]
 
     def _variants(self, utterance: Utterance) -> list[list[Phones]]:
         return [self.pronunciations.variants(word) or [()] for word in utterance.text.split()]
@@ -91,6 +91,7 @@ def heard(
     graph: PronunciationGraph,
     path: list[int] | None,
     emissions: Tensor,
+    frame_ms: float,
 ) -> Alignment:
     """Return a path as an alignment. If there is no path: the first pronunciations, without times."""
     texts = utterance.text.split()
@@ -100,7 +101,7 @@ def heard(
     starts: dict[int, int] = {}
     for frame, node in enumerate(path):
         if node != RESTING:
-            starts.setdefault(node, max(frame * FRAME_MS - DELAY_MS, 0))
+            starts.setdefault(node, max(round(frame * frame_ms) - DELAY_MS, 0))
     phones = []
     for node, start in starts.items():
         place = graph.places[node]

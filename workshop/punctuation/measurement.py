@@ -12,12 +12,14 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from streamer.base.events import Final, Partial, StreamEvent, Word
+from streamer.base.limits import STEP_MS
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.marks import Case, HeardWord, Mark, MarkedWord
 from streamer.engine.text.punctuation_model import PunctuationModel
 from workshop.data.corpus import SAMPLE_RATE, CorpusError, Samples, Utterance
 from workshop.language.text_sources import paragraphs
+from workshop.model_steps import own_step
 from workshop.punctuation.labelled_text import UNLABELLED, LabelledText, LabelledWord, labelled_sentences
 
 Segments = Sequence[Sequence[HeardWord]]
@@ -180,7 +182,6 @@ def _aligned(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int | N
 # Recognises recordings: segments of words with their times, and when each word was stable.
 
 TOGETHER = 8
-STEP_MS = 320
 
 
 @dataclass(frozen=True)
@@ -213,16 +214,16 @@ class HeardRecordings:
 
 
 def recognise(recogniser: Recogniser, recordings: Sequence[Samples]) -> HeardRecordings:
-    """Recognise recordings in steps of 320 ms, several at a time."""
+    """Recognise recordings in steps of the usual length, several at a time."""
     heard = HeardRecordings()
-    options = StreamOptions(step_ms=STEP_MS, speech=False)
+    options = StreamOptions(step_ms=own_step(STEP_MS, recogniser.model.step_ms), speech=False)
     began = time.process_time()
     for start in range(0, len(recordings), TOGETHER):
         together = recordings[start : start + TOGETHER]
         events: list[list[StreamEvent]] = [[] for _ in together]
         for stream in range(len(together)):
             recogniser.open(stream, options)
-        for chunks in _chunks(together):
+        for chunks in _chunks(together, options.step_ms):
             for index, answer in recogniser.step(chunks):
                 if isinstance(answer, StreamError):
                     raise answer
@@ -232,9 +233,9 @@ def recognise(recogniser: Recogniser, recordings: Sequence[Samples]) -> HeardRec
     return heard
 
 
-def _chunks(recordings: Sequence[Samples]) -> Iterator[list[Chunk]]:
+def _chunks(recordings: Sequence[Samples], step_ms: int) -> Iterator[list[Chunk]]:
     """Yield the chunks of every step, for all recordings that are not over yet."""
-    step = STEP_MS * SAMPLE_RATE // 1000
+    step = step_ms * SAMPLE_RATE // 1000
     for start in range(0, max(map(len, recordings)), step):
         yield [
             Chunk(stream, samples[start : start + step], end=start + step >= len(samples))

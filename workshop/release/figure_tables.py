@@ -9,6 +9,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from streamer.base.limits import STEP_MS, WHOLE_MS
+from streamer.engine.stream_options import step_for
 from workshop.data.corpus import replacing
 
 CORPORA = {
@@ -44,6 +46,7 @@ COMPARED = {
 MARKS = {"marks-text": "| held-out text", "marks-speech": "| speech |", "marks-cost": "| streams in a call"}
 """How the tables about marks begin, in the order in which they are printed."""
 TURNS = ("turns", "turns-160")
+_JUDGED = re.compile(r"(?P<search>\w+), (?P<step>\d+) ms (?P<figures>.*)")
 HOTWORDS = ["none", "its own rare words", "and 10 others", "and 100 others", "none", "100 that are not said"]
 
 Figures = Mapping[str, Any]
@@ -139,12 +142,13 @@ def settings(name: str, before: str, reports: list[Figures]) -> str:
 
 
 def calibration(lines: list[str]) -> str:
-    """Write the errors of times and confidences on the half that was not used for fitting, at 320 ms."""
-    judged = lines[lines.index("the other half:") :]
+    """Write the errors of times and confidences on the half that was not used for fitting, at the usual step."""
+    judged = [match for line in lines[lines.index("the other half:") :] if (match := _JUDGED.match(line))]
+    figures = {(match["search"], int(match["step"])): match["figures"].split() for match in judged}
+    usual = step_for(STEP_MS, [step for _, step in figures if step != WHOLE_MS])
     rows = []
     for search in ("lexicon", "greedy"):
-        line = next(each for each in judged if each.startswith(f"{search}, 320 ms"))
-        start, start_90, end, end_90, _, error, ranking, finals = line.removeprefix(f"{search}, 320 ms").split()
+        start, start_90, end, end_90, _, error, ranking, finals = figures[search, usual]
         rows.append([f"`{search}`", f"{start} ({start_90}) ms", f"{end} ({end_90}) ms", error, ranking, finals])
     head = ["search", "start (90 %)", "end (90 %)", "calibration error of words", "ranking"]
     return table([[*head, "calibration error of finals"], *rows])

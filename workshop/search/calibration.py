@@ -18,6 +18,7 @@ from streamer.base.limits import WHOLE_MS
 from streamer.commands.accuracy.word_errors import RIGHT, pair_words
 from streamer.commands.accuracy.word_figures import JudgedConfidence, TimeOffset, reliability, time_errors
 from streamer.commands.accuracy.word_sections import table
+from streamer.engine.acoustics.bundle_files import read_description
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
@@ -31,7 +32,6 @@ from streamer.engine.text.calibration import (
     StepCalibration,
     confidence_features,
 )
-from workshop.acoustic.batches import FRAME_MS
 from workshop.data.alignment import Alignment, read_alignments
 from workshop.data.corpus import CorpusError
 from workshop.search.trials import (
@@ -75,12 +75,12 @@ def compare(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignme
     return RecognisedUtterance(words, tuple(number in matches for number in range(len(words))), times)
 
 
-def fitted(utterances: Sequence[RecognisedUtterance]) -> StepCalibration:
+def fitted(utterances: Sequence[RecognisedUtterance], frame_ms: float) -> StepCalibration:
     """Return the delays and the evidence that fit these utterances."""
     starts = [
-        start - one.words[number].start * FRAME_MS for one in utterances for number, (start, _) in one.times.items()
+        start - one.words[number].start * frame_ms for one in utterances for number, (start, _) in one.times.items()
     ]
-    ends = [end - one.words[number].end * FRAME_MS for one in utterances for number, (_, end) in one.times.items()]
+    ends = [end - one.words[number].end * frame_ms for one in utterances for number, (_, end) in one.times.items()]
     if not starts:
         raise CorpusError(
             "the calibration needs words that were recognised correctly, but the alignment has none of them"
@@ -119,11 +119,13 @@ def _regression(signs: Values, right: Values) -> Values:
     return weights
 
 
-def judged(utterances: Sequence[RecognisedUtterance], calibration: Calibration, search: str, step_ms: int) -> list[str]:
+def judged(
+    utterances: Sequence[RecognisedUtterance], calibration: Calibration, search: str, step_ms: int, frame_ms: float
+) -> list[str]:
     """Return a row of the table: median and 90th percentile of the errors of times, and errors of confidences."""
     offsets, words, finals = [], [], []
     for one in utterances:
-        spans = calibration.spans(one.words, FRAME_MS, step_ms, search)
+        spans = calibration.spans(one.words, frame_ms, step_ms, search)
         offsets += [
             TimeOffset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.times.items()
         ]
@@ -143,9 +145,14 @@ def judged(utterances: Sequence[RecognisedUtterance], calibration: Calibration, 
 
 
 def calibrate(
-    bundle: Path, work: Path, name: str, cache: Path, steps: Sequence[int], tell: Callable[[str], None]
+    bundle: Path, work: Path, name: str, cache: Path, steps: Sequence[int] | None, tell: Callable[[str], None]
 ) -> str:
-    """Fit on one half of the prepared set and write `calibration.json`. Returns tables of the errors on both halves."""
+    """Fit on one half of the prepared set and write `calibration.json`. Returns tables of the errors on both halves.
+
+    `steps`: the lengths of steps in milliseconds; None for those of the model and of its second pass.
+    """
+    description = read_description(bundle)
+    frame_ms = description.encoder.frame_ms
     lexicon = Lexicon.load(bundle / LEXICON_FILE)
     language = LanguageModel.load(bundle / LANGUAGE_FILE)
     rescorer = load_rescorer(bundle, language)
@@ -163,7 +170,7 @@ def calibrate(
     by_step: dict[tuple[str, int], list[list[RecognisedUtterance]]] = {}
     for search, (head, run) in searches.items():
         fits[search] = {}
-        for step_ms in steps:
+        for step_ms in steps or (*description.step_ms, WHOLE_MS):
             spoken = read_emissions(bundle, work, name, cache, step_ms, head)
             by_step[search, step_ms] = [
                 [
@@ -172,7 +179,7 @@ def calibrate(
                 ]
                 for half in halves(spoken)
             ]
-            fits[search][step_ms] = fitted(by_step[search, step_ms][0])
+            fits[search][step_ms] = fitted(by_step[search, step_ms][0], frame_ms)
             tell(f"{search}, {step_ms} ms: {fits[search][step_ms]}")
     calibration = Calibration(fits)
     path = bundle / CALIBRATION_FILE
@@ -181,6 +188,6 @@ def calibrate(
     header = ["search, step", "start", "90th %", "end", "90th %", "words", "calibration error", "ranking", "of finals"]
     tables = []
     for index, title in enumerate(("the half it was fitted on", "the other half")):
-        rows = [judged(each[index], calibration, *which) for which, each in by_step.items()]
+        rows = [judged(each[index], calibration, *which, frame_ms) for which, each in by_step.items()]
         tables.append(f"{title}:\n{table(header, rows)}")
     return "\n\n".join(tables)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.base.events import Final as FinalEvent
-from streamer.base.limits import READER, STEPS_MS
+from streamer.base.limits import READER, WHOLE_MS
 from streamer.commands.accuracy.manifest import HALVES, Utterance, half, normalise
 from streamer.commands.accuracy.word_errors import RIGHT, pair_words
 from streamer.engine.bundle import load_recogniser
@@ -216,9 +216,12 @@ def fitted_calibration(read: Sequence[ReadUtterance], reader_pass: ReaderPass, c
         signs += [confidence_features(word) for word in words]
         right += [place in hits for place in range(len(words))]
     weights = fitted_evidence(np.array(signs), np.array(right, dtype=np.float64))
-    former = calibration.fits[LEXICON]
-    ends = {step: calibration.fits.get(READER, former)[step].end_ms for step in STEPS_MS}
-    by_step = {step: StepCalibration(former[step].start_ms, ends[step], weights) for step in STEPS_MS}
+    ends = READER if READER in calibration.fits else LEXICON
+    by_step = {
+        step: StepCalibration(fit.start_ms, calibration.end_ms(step, ends), weights)
+        for step, fit in calibration.fits[LEXICON].items()
+        if step != WHOLE_MS
+    }
     return replace(calibration, fits={**calibration.fits, READER: by_step})
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from streamer.base.limits import STEP_MS, WHOLE_MS
 from streamer.commands.accuracy.manifest import HALVES, half
 from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE, BundleError
 from streamer.engine.language.language_model import LanguageModel
@@ -26,8 +27,10 @@ from streamer.engine.search.search import BeamOptions, HypothesisWord
 from workshop.acoustic import units
 from workshop.acoustic.batches import TAIL_SAMPLES, batches, padded
 from workshop.data.corpus import Corpus, CorpusError, Utterance, replacing
+from workshop.model_steps import frames_together, own_step
 
 STEP_FRAMES = 8
+"""How many frames a search reads at a time: about a step of the usual length."""
 # The value of frames that are added to fill a step.
 SURE, NEVER = 0.0, -30.0
 
@@ -139,11 +142,16 @@ class EmittedUtterance:
 
 
 def read_emissions(
-    bundle: Path, work: Path, name: str, cache: Path, step_ms: int = 320, head: str = HEAD
+    bundle: Path, work: Path, name: str, cache: Path, step_ms: int = STEP_MS, head: str = HEAD
 ) -> list[EmittedUtterance]:
-    """Return the emissions of a prepared set, as in streaming; from the cache if these weights were used before."""
+    """Return the emissions of a prepared set, as in streaming; from the cache if these weights were used before.
+
+    `step_ms`: the length of a step, or `WHOLE_MS` for a second pass. CorpusError if the model has no such step.
+    """
     corpus = Corpus(work, name)
     model = AcousticNetwork.load(bundle)
+    if step_ms != WHOLE_MS:
+        step_ms = own_step(step_ms, model.step_ms)
     digest = hashlib.sha256((bundle / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
     paths = {
         HEAD: cache / f"{name}-{step_ms}-{digest}.pt",
@@ -161,13 +169,14 @@ def read_emissions(
 def _compute(model: AcousticNetwork, corpus: Corpus, step_ms: int) -> dict[str, dict[str, Tensor]]:
     """Compute the emissions of all heads at once, because the encoder takes most of the time."""
     by_head: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
+    together = frames_together(model.description, step_ms)
     for utterances in batches(corpus):
         samples = torch.stack(
             [padded(corpus, utterance, utterances[-1].samples, model.frame_samples) for utterance in utterances]
         )
         lengths = [(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances]
         left = model.description.encoder.left_frames
-        emissions = model(samples, torch.tensor(lengths), round(step_ms / model.description.encoder.frame_ms), left)
+        emissions = model(samples, torch.tensor(lengths), together, left)
         for head, of_head in by_head.items():
             for row, (utterance, length) in enumerate(zip(utterances, lengths, strict=True)):
                 of_head[utterance.name] = emissions[head][row, :length].clone()

@@ -12,6 +12,7 @@ from workshop.activity.sounds import BackgroundSounds
 from workshop.data.corpus import Corpus, Utterance, write_corpus
 
 SECONDS = 2.56
+FRAME = 640
 SAMPLES = int(SECONDS * 16000)
 
 
@@ -34,7 +35,7 @@ def make_work(folder: Path) -> Path:
     return folder
 
 
-def example_source(work: Path) -> ExampleSource:
+def example_source(work: Path, frame_samples: int = FRAME) -> ExampleSource:
     """Return a source of short examples of tones and noise."""
     background = BackgroundSounds(Corpus(work, "noise"), 1, 1, SAMPLES)
-    return ExampleSource(AlignedSpeech.read(work, "train"), background, SAMPLES)
+    return ExampleSource(AlignedSpeech.read(work, "train"), background, SAMPLES, frame_samples)

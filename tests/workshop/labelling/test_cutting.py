@@ -11,16 +11,16 @@ import pytest
 from streamer.audio.audio_file import read_audio
 from streamer.engine.acoustics.bundle_files import BundleError
 from tests.project import BUNDLE, SAMPLES
-from workshop.labelling.cutting import FRAME, FRAME_S, Cutter, CuttingRule, Piece, cut
+from workshop.labelling.cutting import Cutter, CuttingRule, Piece, cut
 
 RULE = CuttingRule(longest_s=10.0, joined_s=1.0, around_s=0.2)
-SECOND = round(1 / FRAME_S)  # frames
+FRAMES = (640, 768, 384)  # samples of a frame: those of encoders of both kinds
 
 
-def pieces(*parts: tuple[float, float], rule: CuttingRule = RULE) -> list[Piece]:
+def pieces(*parts: tuple[float, float], rule: CuttingRule = RULE, frame: int = FRAMES[0]) -> list[Piece]:
     """Cut a recording of parts with this probability of speech for so many seconds."""
-    frames = [probability for probability, seconds in parts for _ in range(round(seconds * SECOND))]
-    return list(cut(frames, len(frames) * FRAME, rule))
+    frames = [probability for probability, seconds in parts for _ in range(round(seconds * 16_000 / frame))]
+    return list(cut(frames, len(frames) * frame, rule, frame))
 
 
 def times(found: list[Piece]) -> list[tuple[float, float]]:
@@ -67,12 +67,20 @@ def test_speech_without_a_pause_is_cut_too() -> None:
     assert max(one.seconds for one in found) <= RULE.longest_s
 
 
+@pytest.mark.parametrize("frame", FRAMES)
+def test_times_do_not_depend_on_the_frames(frame: int) -> None:
+    """With longer or shorter frames, the same pauses divide a recording at the same places."""
+    first, second = pieces((0, 2), (1, 3), (0, 0.7), (1, 2), (0, 1.3), (1, 3), (0, 1), frame=frame)
+    assert times([first, second]) == [pytest.approx((1.78, 7.9), abs=0.06), pytest.approx((8.78, 12.2), abs=0.06)]
+    assert first.speech_s == pytest.approx(5.0, abs=0.05)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_piece_is_too_long_whatever_is_said(seed: int) -> None:
     """Pieces are in order and do not overlap."""
     dice = np.random.default_rng(seed)
     parts = [(float(dice.random() < 0.7), float(dice.choice([0.1, 0.5, 3, 15]) * dice.random())) for _ in range(60)]
-    found = pieces(*parts)
+    found = pieces(*parts, frame=FRAMES[seed % len(FRAMES)])
     assert all(one.end <= other.start for one, other in pairwise(found))
     assert all(0 < one.seconds <= RULE.longest_s and one.speech_s <= one.seconds for one in found)
 

@@ -123,6 +123,20 @@ def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> Non
     assert cells(write["hotwords"](""))[4] == ["and 100 others", "67", "98", "82.7", "1", "21.5"]
 
 
+def test_times_are_those_of_the_usual_step(folder: Path) -> None:
+    """A model with other steps has the line of its nearest one, and the second pass has none."""
+    (folder / "calibration.txt").write_text(
+        "the other half:\nsearch, step     start  90th %  end  90th %  words  calibration error  ranking  of finals\n"
+        + "".join(
+            f"{search}, {step} ms    {step}      80   30     110   4810              0.016    0.780      0.026\n"
+            for search in ("lexicon", "greedy")
+            for step in (144, 336, 624, 20480)
+        )
+    )
+    rows = cells(blocks(folder)["calibration"](""))
+    assert [row[:2] for row in rows[1:]] == [["`lexicon`", "336 (80) ms"], ["`greedy`", "336 (80) ms"]]
+
+
 def test_what_was_not_measured_yet_stays(tmp_path: Path) -> None:
     """A block without new figures stays as it is."""
     assert blocks(tmp_path) == {}

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE, ModelDescription
-from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
+from streamer.base.limits import WHOLE_MS
+from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE, ModelDescription, read_description
+from streamer.engine.acoustics.encoder_config import AnyEncoder, CtcHead, EncoderConfig, MoonshineConfig
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
@@ -29,18 +30,14 @@ from workshop.search.trials import EmittedUtterance, halves
 
 WAYS = {"cat": "K AE T", "dog": "D AO G", "bird": "B ER D"}
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS}
-ENCODER = EncoderConfig(
-    outputs=tuple(CtcHead(name, 1, len(found)) for name, found in NAMES.items()),
-    stem=8,
-    width=16,
-    layers=1,
-    heads=2,
-    feedforward=16,
-)
-FRAME_MS = 40
-STEP_MS = 320
-# How much later than they are spoken words are emitted here.
-LATE_MS = 160
+OUTPUTS = tuple(CtcHead(name, 1, len(found)) for name, found in NAMES.items())
+ENCODERS: dict[str, tuple[AnyEncoder, int]] = {
+    "features": (EncoderConfig(OUTPUTS, stem=8, width=16, layers=1, heads=2, feedforward=16), 320),
+    "samples": (MoonshineConfig(OUTPUTS, width=16, layers=1, heads=2, feedforward=16, rotated=8), 336),
+}
+"""An encoder of each kind with the length of its only step."""
+# How many frames later than they are spoken words are emitted here.
+LATE = 4
 BEGIN = 10
 
 
@@ -65,11 +62,12 @@ def emitted(spoken: list[tuple[str, float]], way: Callable[[str], list[str]], na
     return (found / found.sum(1, keepdim=True)).log()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(params=ENCODERS)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Provide a bundle, a prepared set with its alignment, and emissions in which unlikely words are often wrong."""
-    model = AcousticNetwork(ModelDescription("test", ENCODER, NAMES, (STEP_MS,)))
-    model.save(tmp_path)
+    encoder, step_ms = ENCODERS[request.param]
+    frame_ms = round(encoder.frame_ms)
+    AcousticNetwork(ModelDescription("test", encoder, NAMES, (step_ms,))).save(tmp_path)
     language = LanguageModel.build(list(WAYS), {(word,): (math.log(1 / 3), 0.0) for word in WAYS})
     language.save(tmp_path / LANGUAGE_FILE)
     ways = [
@@ -86,7 +84,7 @@ def folder(tmp_path: Path) -> Path:
             likely = float(dice.uniform(0.05, 1.0))
             said.append(word)
             heard.append((word if dice.random() < likely else str(dice.choice(sorted({*WAYS} - {word}))), likely))
-            words.append([word, (BEGIN * (place + 1) - 4) * FRAME_MS - LATE_MS, 200])
+            words.append([word, (BEGIN * (place + 1) - 4 - LATE) * frame_ms, 5 * frame_ms])
         name = f"{number}"
         recordings.append((Utterance(name, 0, 0, "x", "s", " ".join(said)), np.zeros(16, dtype=np.int16)))
         emissions["", name] = emitted(heard, phones, units.PHONE_UNITS)
@@ -97,29 +95,36 @@ def folder(tmp_path: Path) -> Path:
     mark = hashlib.sha256((tmp_path / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
     for head in ("", "-characters"):
         of_head = {name: found for (its, name), found in emissions.items() if its == head}
-        torch.save(of_head, tmp_path / f"dev-{STEP_MS}-{mark}{head}.pt")
+        for each_ms in (step_ms, WHOLE_MS):
+            torch.save(of_head, tmp_path / f"dev-{each_ms}-{mark}{head}.pt")
     return tmp_path
 
 
 def fit(folder: Path) -> str:
     """Calibrate the bundle, and return the tables."""
-    return calibrate(folder, folder, "dev", folder, [STEP_MS], print)
+    return calibrate(folder, folder, "dev", folder, None, print)
 
 
 def test_what_is_known_is_found(folder: Path) -> None:
-    """The delays of starts and ends and the right confidences are found; a second run gives the same file."""
+    """The delays of starts and ends and the right confidences are found; a second run gives the same file.
+
+    Each step of the bundle has a fit, and so has the second pass.
+    """
     tables = fit(folder)
+    description = read_description(folder)
+    [step_ms], frame_ms = description.step_ms, description.encoder.frame_ms
     written = (folder / CALIBRATION_FILE).read_bytes()
     calibration = Calibration.load(folder / CALIBRATION_FILE)
     assert "the half it was fitted on" in tables
-    for search, line in zip(("lexicon", "greedy"), tables.splitlines()[-2:], strict=True):
-        assert calibration.start_ms(STEP_MS, search) == -LATE_MS
-        evidence = calibration.fit(STEP_MS, search).evidence
+    assert {tuple(fits) for fits in calibration.fits.values()} == {(step_ms, WHOLE_MS)}
+    for search, line in zip(("lexicon", "greedy"), tables.splitlines()[-4::2], strict=True):
+        assert calibration.start_ms(step_ms, search) == -LATE * frame_ms
+        evidence = calibration.fit(step_ms, search).evidence
         assert evidence is not None
         assert evidence.confidence > 0.3
         *name, start, _, end, _, _, error, ranking, _ = line.split()
-        assert (*name, start) == (f"{search},", str(STEP_MS), "ms", "0")
-        assert float(end) <= FRAME_MS
+        assert (*name, start) == (f"{search},", str(step_ms), "ms", "0")
+        assert float(end) <= frame_ms
         assert float(error) < 0.12
         assert float(ranking) > 0.7
     assert fit(folder) == tables

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from streamer.base.limits import READER, STEPS_MS
+from streamer.base.limits import READER, STEPS_MS, WHOLE_MS
 from streamer.bridge.triton.repository import asr_repository
 from streamer.commands.accuracy.manifest import HALVES, AudioLocation, Utterance, read_manifest
 from streamer.engine.reader.alignment import Alignment
@@ -17,6 +17,7 @@ from streamer.engine.reader.differences import OtherWords
 from streamer.engine.reader.reader_pass import Choice, Compared, HeardSegment
 from streamer.engine.reader.reading import Reading
 from streamer.engine.reader.reading_words import ReadWord
+from streamer.engine.text.calibration import LEXICON, Calibration, StepCalibration
 from streamer.engine.text.marks import MarkedWord
 from streamer.models.readers import find_reader
 from tests.project import ROOT
@@ -140,5 +141,16 @@ def test_the_confidence_of_words(read: list[ReadUtterance]) -> None:
     assert {name: fits for name, fits in after.fits.items() if name != READER} == {
         name: fits for name, fits in before.fits.items() if name != READER
     }
-    for step in STEPS_MS:
-        assert after.fits[READER][step].evidence is not None
+    assert tuple(after.fits[READER]) == STEPS_MS
+    assert all(fit.evidence is not None for fit in after.fits[READER].values())
+
+
+def test_words_have_a_confidence_at_each_step_of_the_bundle(read: list[ReadUtterance]) -> None:
+    """The starts of words are those of the first pass, the ends those that were fitted for a reader before."""
+    fits = {step: StepCalibration(-float(step), -1.0) for step in (144, 336, 624, WHOLE_MS)}
+    for before, end in (({}, -1.0), ({READER: {320: StepCalibration(0.0, -7.0)}}, -7.0)):
+        after = fitted_calibration(read, plain_pass(BUNDLE, Mixture(-999.0)), Calibration({LEXICON: fits, **before}))
+        found = after.fits[READER]
+        assert {step: (fit.start_ms, fit.end_ms) for step, fit in found.items()} == {
+            step: (-float(step), end) for step in (144, 336, 624)
+        }

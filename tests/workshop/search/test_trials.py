@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from streamer.base.limits import WHOLE_MS
+from streamer.engine.acoustics.bundle_files import ModelDescription
+from streamer.engine.acoustics.encoder_config import CtcHead, MoonshineConfig
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.search.search import BeamOptions
 from tests.workshop.search.clear_speech import WAYS, said
 from workshop.acoustic import units
-from workshop.search.trials import error_rates, halves, mean_over_corpora, run_beam, tune
+from workshop.acoustic.batches import TAIL_SAMPLES, padded
+from workshop.data.corpus import Corpus, CorpusError, Utterance, write_corpus
+from workshop.search.trials import (
+    CHARACTERS_HEAD,
+    HEAD,
+    error_rates,
+    halves,
+    mean_over_corpora,
+    read_emissions,
+    run_beam,
+    tune,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +52,30 @@ def test_every_utterance_is_searched(lexicon: Lexicon, language: LanguageModel, 
     trial = run_beam(spoken, lexicon, language, BeamOptions(), streams)
     assert trial.words == [one.words for one in spoken]
     assert error_rates(spoken, trial.words) == {"one": 0.0, "all": 0.0}
+
+
+@pytest.mark.parametrize(("pooled", "step_ms", "frames"), [(2, 336, 7), (1, 312, 13)])
+def test_emissions_are_those_of_the_steps_of_the_model(tmp_path: Path, pooled: int, step_ms: int, frames: int) -> None:
+    """A usual step becomes that of a model with other frames, and both are one file. Another one is refused."""
+    names = {HEAD: units.PHONE_UNITS, CHARACTERS_HEAD: units.CHARACTERS}
+    heads = tuple(CtcHead(head, 1, len(own)) for head, own in names.items())
+    shape = MoonshineConfig(heads, width=16, layers=1, heads=2, feedforward=16, rotated=8, pooled=pooled)
+    torch.manual_seed(0)
+    AcousticNetwork(ModelDescription("test", shape, names, (24 * pooled, step_ms))).save(tmp_path)
+    samples = np.random.default_rng(0).integers(-900, 900, 16_000).astype(np.int16)
+    write_corpus(tmp_path, "dev", [(Utterance("u", 0, 0, "x", "s", "a"), samples)])
+    [one] = read_emissions(tmp_path, tmp_path, "dev", tmp_path / "cache")
+    assert [path.name.split("-")[1] for path in (tmp_path / "cache").iterdir()] == [str(step_ms)] * 2
+    model = AcousticNetwork.load(tmp_path)
+    heard = padded(Corpus(tmp_path, "dev"), one.utterance, len(samples), model.frame_samples)
+    count = (len(samples) + TAIL_SAMPLES) // model.frame_samples
+    expected = model(heard[None], torch.tensor([count]), frames, shape.left_frames)[HEAD][0, :count]
+    torch.testing.assert_close(one.emissions, expected)
+    [whole] = read_emissions(tmp_path, tmp_path, "dev", tmp_path / "cache", WHOLE_MS)
+    expected = model(heard[None], torch.tensor([count]), shape.whole_frames, shape.left_frames)[HEAD][0, :count]
+    torch.testing.assert_close(whole.emissions, expected)
+    with pytest.raises(CorpusError, match="no step of 500 ms"):
+        read_emissions(tmp_path, tmp_path, "dev", tmp_path / "cache", 500)
 
 
 def test_rates_count_every_corpus_alike() -> None:
