@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from streamer.base.events import Heard, as_json
 from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.acoustics.acoustics import SlotActivity
-from streamer.engine.acoustics.bundle_files import ModelDescription
-from streamer.engine.acoustics.encoder_config import CtcHead, MoonshineConfig
 from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.bundle import assemble_recogniser, load_recogniser
 from streamer.engine.networks.acoustic_network import AcousticNetwork
@@ -23,31 +19,17 @@ from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.waiting import finish
 from streamer.heads.loading import load_activity_head, load_speech_encoder, load_transcript_head
-from tests.project import BUNDLE
+from tests.engine.bundle_of_samples import STEPS_MS as STEPS_OF
+from tests.engine.bundle_of_samples import bundle_of_samples
 from tests.samples import pcm
-from workshop.acoustic import units
 
-STEPS_MS = (144, 336, 624)
-FRAME_MS = 48
+STEPS_MS, FRAME_MS = STEPS_OF[2], 48
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide the shipped bundle with another encoder, which is small and has random weights."""
-    folder = tmp_path_factory.mktemp("bundles") / "samples"
-    shutil.copytree(BUNDLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    torch.manual_seed(4)
-    names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS}
-    outputs = tuple(CtcHead(head, 2, len(own)) for head, own in names.items())
-    shape = MoonshineConfig(outputs, width=48, layers=2, heads=4, feedforward=64, rotated=8, left_frames=20)
-    network = AcousticNetwork(ModelDescription("test", shape, names, STEPS_MS))
-    weights = network.state_dict()
-    for head in names:
-        weights[f"encoder.outputs.{head}.weight"].mul_(6)  # so that frames differ in their likeliest units
-        weights[f"encoder.outputs.{head}.bias"][units.BLANK] += 3
-    weights["encoder.outputs.characters.bias"][units.CHARACTERS.index(" ")] += 3
-    network.save(folder)
-    return folder
+    """Provide such a bundle."""
+    return bundle_of_samples(tmp_path_factory.mktemp("bundles") / "samples")
 
 
 @pytest.fixture(scope="module")
