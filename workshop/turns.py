@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.random import Generator
 
-from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker
+from streamer.engine.acoustics.activity import ActivityReading, ActivityRule, ActivityTracker, probabilities_of
 from streamer.engine.acoustics.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.endpointing import (
     LOOK_MS,
@@ -176,7 +175,7 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
             samples = np.stack([_piece(turn.audio, end - size, end) for turn in group])
             emissions = model.step(state, slots, samples)
             for slot, hypothesis in enumerate(search.advance(slots, emissions)):
-                probabilities = torch.exp(emissions[ACTIVITY][slot, :, 0]).tolist()
+                probabilities = probabilities_of(emissions[ACTIVITY][slot, :, 0].tolist())
                 activity = trackers[slot].reading(probabilities)
                 active = [probability >= rule.close_below for probability in probabilities]
                 step = Step(hypothesis if activity.opened else NO_WORDS, activity, [*active, True].index(True))
