@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from streamer.bridge.triton.repository import asr_repository
+from tests.engine.bundle_of_samples import bundle_of_samples
 from tests.samples import pcm, reference
 from workshop.acoustic import units
 from workshop.data.alignment import heard_path, read_targets
 from workshop.data.corpus import Utterance, write_corpus
 from workshop.language.pronunciation import Phones
-from workshop.phones.alignment import RESTING, START, PronunciationGraph, align, best_paths
+from workshop.phones.alignment import DELAY_MS, RESTING, START, PronunciationGraph, align, best_paths
 
 SPOKEN = "airplane.mp3"
 
@@ -51,6 +52,20 @@ def test_what_is_heard_is_written_and_an_interrupted_run_goes_on(tmp_path: Path)
     assert units.phones(two).count(units.PHONE_NUMBER["|"]) == len(text.split())
     # Without times it has the first pronunciation of each word.
     assert {word for _, start, _, word in found["short"].phones if not start} == set(range(len(text.split())))
+
+
+@pytest.mark.parametrize(("pooled", "frame_ms"), [(2, 48), (1, 24)])
+def test_times_are_those_of_the_frames(tmp_path: Path, pooled: int, frame_ms: int) -> None:
+    """A model with other frames hears a text at times that are whole frames, less what it is late by."""
+    bundle = bundle_of_samples(tmp_path / "bundle", pooled)
+    text = reference(SPOKEN)
+    write_corpus(tmp_path, "train", [(Utterance("one", 0, 0, "x", "s", text), np.frombuffer(pcm(SPOKEN), np.int16))])
+    align(tmp_path, "train", bundle, 1, lambda _: None)
+    found = read_targets(tmp_path, "train")["one"]
+    assert found.aligned
+    starts = {start for _, start, _, _ in found.phones} - {0}
+    assert starts
+    assert all((start + DELAY_MS) % frame_ms == 0 for start in starts)
 
 
 A: list[Phones] = [("AH",), ("EY",)]
