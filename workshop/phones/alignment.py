@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from streamer.engine.networks.acoustic_network import AcousticNetwork
+from streamer.engine.text.calibration import CALIBRATION_FILE, LEXICON, Calibration
 from workshop.acoustic import units
 from workshop.acoustic.batches import TAIL_SAMPLES, batches, padded
 from workshop.data.alignment import Alignment, heard_path, write_resumed
@@ -21,7 +22,7 @@ from workshop.language.pronunciation import Phones, Pronunciations
 from workshop.processes import Workers
 
 DELAY_MS = 190
-"""How much later than its beginning a phone is heard: the median by PocketSphinx, as in calibration.json."""
+"""How much later than its beginning a phone is heard, for a bundle that was not calibrated: the median of several."""
 
 LONGEST_MS = 200
 SHORTEST_MS = 40
@@ -56,12 +57,14 @@ class ModelAligner:
 
     model: AcousticNetwork
     pronunciations: Pronunciations
+    delay_ms: int
 
     @classmethod
     def load(cls, bundle: Path) -> ModelAligner:
         """Load the model of a bundle, on one thread. Words outside the dictionary are pronounced as in the service."""
         torch.set_num_threads(1)
-        return cls(AcousticNetwork.load(bundle), Pronunciations.load())
+        model = AcousticNetwork.load(bundle)
+        return cls(model, Pronunciations.load(), delay_of(bundle, max(model.step_ms)))
 
     @torch.inference_mode()
     def align(self, corpus: Corpus, utterances: list[Utterance]) -> list[Alignment]:
@@ -78,11 +81,30 @@ class ModelAligner:
         words = [self._variants(utterance) for utterance in utterances]
         graphs = [PronunciationGraph.of(of_utterance) for of_utterance in words]
         paths = best_paths(emissions, lengths, graphs)
-        frame_ms = description.encoder.frame_ms
-        return [heard(*each, frame_ms) for each in zip(utterances, words, graphs, paths, emissions, strict=True)]
+        times = FrameTimes(description.encoder.frame_ms, self.delay_ms)
+        return [heard(*each, times) for each in zip(utterances, words, graphs, paths, emissions, strict=True)]
 
     def _variants(self, utterance: Utterance) -> list[list[Phones]]:
         return [self.pronunciations.variants(word) or [()] for word in utterance.text.split()]
+
+
+def delay_of(bundle: Path, step_ms: int) -> int:
+    """Return how much later than its beginning a phone is heard in such steps: what was found for words."""
+    path = bundle / CALIBRATION_FILE
+    calibration = Calibration.load(path) if path.is_file() else Calibration()
+    return -round(calibration.start_ms(step_ms)) if calibration.fits.get(LEXICON) else DELAY_MS
+
+
+@dataclass(frozen=True)
+class FrameTimes:
+    """When a phone begins that a model hears in a frame."""
+
+    frame_ms: float
+    delay_ms: int
+
+    def begin_ms(self, frame: int) -> int:
+        """Return the beginning of a phone that is first heard in this frame."""
+        return max(round(frame * self.frame_ms) - self.delay_ms, 0)
 
 
 def heard(
@@ -91,7 +113,7 @@ def heard(
     graph: PronunciationGraph,
     path: list[int] | None,
     emissions: Tensor,
-    frame_ms: float,
+    times: FrameTimes,
 ) -> Alignment:
     """Return a path as an alignment. If there is no path: the first pronunciations, without times."""
     texts = utterance.text.split()
@@ -101,7 +123,7 @@ def heard(
     starts: dict[int, int] = {}
     for frame, node in enumerate(path):
         if node != RESTING:
-            starts.setdefault(node, max(round(frame * frame_ms) - DELAY_MS, 0))
+            starts.setdefault(node, times.begin_ms(frame))
     phones = []
     for node, start in starts.items():
         place = graph.places[node]

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from streamer.bridge.triton.repository import asr_repository
-from tests.engine.bundle_of_samples import bundle_of_samples
+from streamer.engine.text.calibration import CALIBRATION_FILE, LEXICON, Calibration, StepCalibration
+from tests.engine.bundle_of_samples import STEPS_MS, bundle_of_samples
 from tests.samples import pcm, reference
 from workshop.acoustic import units
 from workshop.data.alignment import heard_path, read_targets
@@ -55,9 +56,17 @@ def test_what_is_heard_is_written_and_an_interrupted_run_goes_on(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("pooled", "frame_ms"), [(2, 48), (1, 24)])
-def test_times_are_those_of_the_frames(tmp_path: Path, pooled: int, frame_ms: int) -> None:
+@pytest.mark.parametrize("late_ms", [None, 90])
+def test_times_are_those_of_the_frames(tmp_path: Path, pooled: int, frame_ms: int, late_ms: int | None) -> None:
     """A model with other frames hears a text at times that are whole frames, less what it is late by."""
     bundle = bundle_of_samples(tmp_path / "bundle", pooled)
+    if late_ms is None:
+        (bundle / CALIBRATION_FILE).unlink()
+    else:
+        fits = {
+            step: StepCalibration(-1.0 * each) for step, each in zip(STEPS_MS[pooled], (1, 2, late_ms), strict=True)
+        }
+        Calibration({LEXICON: fits}).save(bundle / CALIBRATION_FILE)
     text = reference(SPOKEN)
     write_corpus(tmp_path, "train", [(Utterance("one", 0, 0, "x", "s", text), np.frombuffer(pcm(SPOKEN), np.int16))])
     align(tmp_path, "train", bundle, 1, lambda _: None)
@@ -65,7 +74,7 @@ def test_times_are_those_of_the_frames(tmp_path: Path, pooled: int, frame_ms: in
     assert found.aligned
     starts = {start for _, start, _, _ in found.phones} - {0}
     assert starts
-    assert all((start + DELAY_MS) % frame_ms == 0 for start in starts)
+    assert all((start + (late_ms or DELAY_MS)) % frame_ms == 0 for start in starts)
 
 
 A: list[Phones] = [("AH",), ("EY",)]
