@@ -63,6 +63,11 @@ class StepModel(ABC):
         return responses
 
 
+def frame_width(ports: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many numbers a frame has, from the inputs or the outputs of the configuration of a step."""
+    return next(int(port["dims"][1]) for port in ports if port["name"] == "FRAMES")
+
+
 def _tensor(name: str, value: Any) -> Any:
     array = np.array([value.encode()], dtype=np.object_) if isinstance(value, str) else value
     return pb_utils.Tensor(name, array[None])
@@ -143,7 +148,7 @@ class TranscriptModel(EventModel):
         device = instance.device
         from streamer.heads.loading import load_transcript_head
 
-        self._width = next(port["dims"][1] for port in instance.config["input"] if port["name"] == "FRAMES")
+        self._width = frame_width(instance.config["input"])
         return load_transcript_head(
             instance.bundle, slots=instance.slots, device=device, idle_limit_s=instance.idle_limit_s
         )

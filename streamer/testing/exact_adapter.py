@@ -26,7 +26,7 @@ from streamer.engine.slots import OpenStreams
 from streamer.heads.activity_head import ActivityHead, Energies
 from streamer.heads.passage import Followed
 from streamer.heads.speech_encoder import SpeechEncoder
-from streamer.heads.step_models import ActivityModel, EncoderModel, TranscriptModel
+from streamer.heads.step_models import ActivityModel, EncoderModel, TranscriptModel, frame_width
 from streamer.heads.transcript_head import EncodedAcoustics, FrameHeads
 from streamer.testing.exact_model import ExactModel, FaultyRecogniser, exact_recogniser, searches
 from streamer.testing.exact_service import Fault
@@ -81,21 +81,23 @@ def _reader_pass() -> ReaderPass:
 
 # The exact recogniser in steps. The models of an exact `asr_heads` load these classes in place of the shipped ones.
 
-WIDTH, MELS = 192, 80  # as in the configurations of the steps
+MELS = 80  # as in the configurations of the steps
 HEAD = "characters"
 
 
 class ExactEncoding(ExactModel):
     """The exact model as an encoder, which returns frames and energies."""
 
-    description = SimpleNamespace(encoder=SimpleNamespace(width=WIDTH, mels=MELS))
+    def __init__(self, width: int) -> None:
+        """`width`: the numbers of a frame."""
+        self.description = SimpleNamespace(encoder=SimpleNamespace(frame_width=width, mels=MELS))
 
     def encode_samples(
         self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
     ) -> tuple[Floats, Floats]:
         """Return the emissions as frames, and energies of zero."""
         emissions = self.step(state, slots, samples)[HEAD]
-        frames = np.zeros((*emissions.shape[:2], WIDTH), np.float32)
+        frames = np.zeros((*emissions.shape[:2], self.description.encoder.frame_width), np.float32)
         frames[:, :, : len(UNITS)] = emissions
         return frames, np.zeros((len(samples), SUBSAMPLING * frames.shape[1], MELS), np.float32)
 
@@ -150,7 +152,7 @@ class ExactEncoder(EncoderModel):
 
     def load(self, instance: Instance) -> OpenStreams[Any]:
         """Make the encoder."""
-        model = cast("SpeechModel", ExactEncoding())
+        model = cast("SpeechModel", ExactEncoding(frame_width(instance.config["output"])))
         self._encoder = SpeechEncoder(model, slots=instance.slots, idle_limit_s=instance.idle_limit_s)
         return self._encoder.streams
 
@@ -169,7 +171,7 @@ class ExactTranscript(TranscriptModel):
 
     def load(self, instance: Instance) -> Recogniser:
         """Make the recogniser."""
-        self._width = WIDTH
+        self._width = frame_width(instance.config["input"])
         frames = ExactFrames()
         acoustics = WithoutDetector(cast("FrameHeads", frames))
         return Recogniser(

@@ -9,8 +9,10 @@ from typing import Literal
 import numpy as np
 
 from streamer.bridge.triton.repository import asr_repository
+from streamer.engine.acoustics.bundle_files import read_description
 from streamer.heads.keywords import KeywordNetwork
 from tests.heads.keyword_networks import with_equal_layers
+from tests.project import BUNDLE
 from workshop.keywords.measurement import keyword_repository
 
 Fault = Literal["raises", "fails", "is slow"]
@@ -59,7 +61,7 @@ class TritonPythonModel(ActivityModel):
 
 def faulty_repository(folder: Path, idle_s: float) -> Path:
     """Link the shipped models into this folder, except for one head. It forgets an idle sequence after `idle_s`."""
-    keyword_repository(folder, restless_network(192))
+    keyword_repository(folder, restless_network(read_description(BUNDLE).encoder.frame_width))
     keyword_repository(folder, KeywordNetwork.load(TRAINED), "spotter_head", SPOTTER)
     (folder / HEAD).unlink()
     shipped, head = asr_repository() / HEAD, folder / HEAD
