@@ -20,9 +20,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from streamer.engine.acoustics.bundle_files import BundleError
 from workshop.data.corpus import CorpusError
 from workshop.release.figure_tables import blocks, rewrite
-from workshop.release.release_steps import ReleasePlaces, StepRunner, release_steps, take_over
+from workshop.release.release_steps import ReleasePlaces, StepRunner, release_steps, take_over, write_frame_width
 
 # The bundle that `streamer evaluate --engine` uses.
 BUNDLE = Path("asr_repo/streaming_asr/1")
@@ -50,7 +51,7 @@ def main() -> int:
             rewrite(documents, blocks(options.to), print)
         else:
             _do(options)
-    except CorpusError as error:
+    except (BundleError, CorpusError) as error:
         print(f"weights_changed: {error}", file=sys.stderr)
         return 1
     return 0
@@ -70,6 +71,7 @@ def _do(options: argparse.Namespace) -> None:
         return
     if options.source:
         take_over(options.source, BUNDLE, tell)
+        write_frame_width(BUNDLE, tell)
     if options.only:
         unknown = set(options.only) - {step.name for step in steps}
         if unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.base.text import counted
-from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
+from streamer.bridge.triton.repository import CONFIG
+from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE, read_description
 from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE
@@ -258,10 +260,20 @@ PARTS = (
 
 
 def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[str]:
-    """Copy all parts of `source` into a bundle. Returns the names of the parts that are new."""
+    """Copy all parts of `source` into a bundle. Returns the names of the parts that are new.
+
+    CorpusError if there are none, or if they do not fit the others.
+    """
     parts = [name for name in PARTS if (source / name).is_file()]
     if not parts:
         raise CorpusError(f"{source} contains no part of a bundle: give the folder `averaged` of a run")
+    if MODEL_FILE in parts and ACTIVITY_FILE not in parts:
+        own, former = (read_description(folder).encoder.frame_ms for folder in (source, bundle))
+        if own != former:
+            raise CorpusError(
+                f"{source} has frames of {own:g} ms, but the activity network of {bundle} reads those of {former:g} ms:"
+                f" train one with scripts/train/train_activity.py --bundle {source}"
+            )
     new = []
     for name in parts:
         target = bundle / name
@@ -273,3 +285,20 @@ def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[s
         new.append(name)
         tell(f"{name} is new: {target.stat().st_size / 1e6:.1f} MB")
     return new
+
+
+# Frames go from one step of an ensemble to the next. Triton wants to know how many numbers a frame has.
+
+_WIDTH = re.compile(r'(name: "FRAMES\w*"\s+data_type: TYPE_FP32\s+dims: \[ -1, )\d+(?= \])')
+
+
+def write_frame_width(bundle: Path, tell: Callable[[str], None]) -> None:
+    """Write the width of the frames of a bundle into the configurations of the models beside it that have frames."""
+    width = read_description(bundle).encoder.frame_width
+    for path in sorted(bundle.parents[1].glob(f"*/{CONFIG}")):
+        before = path.read_text(encoding="utf-8")
+        after = _WIDTH.sub(rf"\g<1>{width}", before)
+        if after != before:
+            with replacing(path, "w") as file:
+                file.write(after)
+            tell(f"{path}: frames of {width} numbers")

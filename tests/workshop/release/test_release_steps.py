@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import filecmp
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.project import ROOT
+from streamer.bridge.triton.repository import model_config
+from streamer.engine.acoustics.bundle_files import read_description
+from tests.engine.bundle_of_samples import bundle_of_samples
+from tests.project import BUNDLE, ROOT
 from workshop.data.corpus import CorpusError
 from workshop.release.figure_tables import COMPARED, CONDITIONS
-from workshop.release.release_steps import ReleasePlaces, ReleaseStep, StepRunner, release_steps, take_over
+from workshop.release.release_steps import (
+    ReleasePlaces,
+    ReleaseStep,
+    StepRunner,
+    release_steps,
+    take_over,
+    write_frame_width,
+)
 
 STEPS = release_steps(ReleasePlaces(Path("bundle"), Path("work"), Path("speech"), Path("to"), Path("text")))
 
@@ -95,7 +107,7 @@ def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
     for folder, weights in ((source, b"new"), (bundle, b"old")):
         folder.mkdir()
         (folder / "weights.safetensors").write_bytes(weights)
-        (folder / "model.json").write_bytes(b"{}")
+        shutil.copyfile(BUNDLE / "model.json", folder / "model.json")
         (folder / "notes.txt").write_bytes(weights)
     before = (bundle / "model.json").stat().st_ino
     told: list[str] = []
@@ -104,6 +116,47 @@ def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
     assert (bundle / "weights.safetensors").read_bytes() == b"new"
     assert (bundle / "notes.txt").read_bytes() == b"old"
     assert told == ["model.json has not changed", "weights.safetensors is new: 0.0 MB"]
+
+
+def test_other_frames_need_another_activity_network(tmp_path: Path) -> None:
+    """It reads the features of the encoder. One that was trained for the same frames comes with the new weights."""
+    source, bundle = bundle_of_samples(tmp_path / "source"), tmp_path / "bundle"
+    shutil.copytree(BUNDLE, bundle)
+    (source / "activity.safetensors").rename(tmp_path / "kept")
+    with pytest.raises(CorpusError, match=r"frames of 48 ms, but .* those of 40 ms: train one with .*train_activity"):
+        take_over(source, bundle, print)
+    assert filecmp.cmp(bundle / "weights.safetensors", BUNDLE / "weights.safetensors", shallow=False)
+    (tmp_path / "kept").rename(source / "activity.safetensors")
+    assert take_over(source, bundle, print) == ["model.json", "weights.safetensors"]
+    (source / "activity.safetensors").unlink()
+    assert take_over(source, bundle, print) == []
+
+
+def test_the_configurations_know_the_width_of_frames(tmp_path: Path) -> None:
+    """All steps that give or get frames have the width of the encoder's. Nothing else changes, and nothing twice."""
+    for path in ROOT.glob("asr_repo/*/config.pbtxt"):
+        (tmp_path / path.parent.name).mkdir()
+        shutil.copyfile(path, tmp_path / path.parent.name / path.name)
+    told: list[str] = []
+    bundle = bundle_of_samples(tmp_path / "streaming_asr" / "1")
+    write_frame_width(bundle, told.append)
+    names = ("feature_router", "speech_encoder", "transcript_head")
+    assert told == [f"{tmp_path / name / 'config.pbtxt'}: frames of 96 numbers" for name in names]
+    for path in tmp_path.glob("*/config.pbtxt"):
+        before = (ROOT / "asr_repo" / path.parent.name / path.name).read_text()
+        assert path.read_text() == before.replace("dims: [ -1, 192 ]", "dims: [ -1, 96 ]")
+    write_frame_width(bundle, told.append)
+    assert len(told) == len(names)
+
+
+def test_the_shipped_configurations_fit_the_shipped_encoder() -> None:
+    """The width of frames is written where the weights are taken over, so both belong together."""
+    width = read_description(BUNDLE).encoder.frame_width
+    for name in ("feature_router", "speech_encoder", "transcript_head"):
+        config = model_config(BUNDLE.parents[1] / name)
+        ports = [port for port in (*config.input, *config.output) if port.name.startswith("FRAMES")]
+        assert ports
+        assert {tuple(port.dims) for port in ports} == {(-1, width)}
 
 
 def test_a_folder_without_parts_is_refused(tmp_path: Path) -> None:
