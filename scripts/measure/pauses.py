@@ -16,14 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.base.limits import STEP_MS
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.stream_options import StreamOptions
 from workshop.activity.pause_errors import TOGETHER, drawn, measure
 from workshop.data.corpus import Corpus, CorpusError
-from workshop.model_steps import own_step
 
 
 def main() -> int:
@@ -44,9 +42,7 @@ def main() -> int:
         return 1
     rng = np.random.default_rng(options.seed)
     chosen = drawn(corpus, options.utterances, rng)
-    step_ms = own_step(STEP_MS, recogniser.model.step_ms)
-    rule = EndpointRule(options.after_text_ms)
-    print(measure(recogniser, corpus, chosen, StreamOptions(step_ms=step_ms, endpoint=rule), rng))
+    print(measure(recogniser, corpus, chosen, StreamOptions(endpoint=EndpointRule(options.after_text_ms)), rng))
     return 0
 
 

@@ -33,7 +33,6 @@ from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import StreamOptions
 from workshop.data.corpus import CorpusError, decoded, read_manifest
-from workshop.model_steps import own_step
 from workshop.processes import Workers
 
 DEV = "dev.tsv"
@@ -148,9 +147,7 @@ def _hashes(
     while waiting or running:
         while waiting and len(running) < arrangement.together:
             number, name = waiting.pop()
-            options = OPTIONS[number % len(OPTIONS)]
-            step_ms = own_step(options.step_ms, recogniser.model.step_ms)
-            recogniser.open(number, replace(options, step_ms=step_ms))
+            recogniser.open(number, OPTIONS[number % len(OPTIONS)])
             running[number] = name, _requests(recordings[name], dice)
             events[number] = hashlib.blake2b(digest_size=8)
         due = list(running) if dice is None else dice.sample(list(running), dice.randint(1, len(running)))

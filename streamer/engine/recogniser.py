@@ -28,7 +28,7 @@ from streamer.engine.segment_audio import TimeScale
 from streamer.engine.slots import OpenStreams, SlotLease
 from streamer.engine.stream import Handling, StepHandling, Stream
 from streamer.engine.stream_events import StreamAnswer, StreamError
-from streamer.engine.stream_options import StreamOptions
+from streamer.engine.stream_options import StreamOptions, step_for
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import SentenceMarks
@@ -171,11 +171,12 @@ class Recogniser:
     def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
         """Open a stream under this number. If one is open already, it is closed first.
 
-        Without `at_once`, `work` prepares options for which that takes long.
+        A usual step becomes that of the model. Without `at_once`, `work` prepares options for which that takes long.
         """
         self.close(stream)
         self.expire()
         options = options or StreamOptions()
+        options = replace(options, step_ms=step_for(options.step_ms, self.model.step_ms))
         if self._acoustics.two_pass is None:
             options = replace(options, second_pass=False)
         if options.search not in self.searches:

@@ -22,10 +22,11 @@ from streamer.bridge.triton import MODEL
 from streamer.bridge.triton.link import Link, LinkError
 from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
+from streamer.engine.acoustics.bundle_files import read_description
 from streamer.testing.exact_service import exact_repository
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.bridge.service_client import SPOKEN
-from tests.project import DOCS
+from tests.project import BUNDLE, DOCS
 from tests.samples import FILES, TWO_SEGMENTS_S, pcm, reference
 from tests.triton_processes import soon_forgetting, stubs
 
@@ -168,7 +169,7 @@ async def test_flush_is_answered_within_the_request(link: Link) -> None:
     ("options", "complaint"),
     [
         ({"colour": "red"}, "unknown option 'colour'"),
-        ({"step_ms": 123}, "step_ms must be one of 160, 320, 640"),
+        ({"step_ms": 123}, f"step_ms must be one of {', '.join(map(str, read_description(BUNDLE).step_ms))}"),
         ({"flush": "yes"}, "'flush' must be true or false"),
     ],
 )

@@ -75,6 +75,14 @@ def test_chunks_and_company_do_not_matter(recogniser: Recogniser, search: str, a
         assert finals(hear(recogniser, size, company, **options)) == expected
 
 
+def test_usual_options_have_its_steps(recogniser: Recogniser) -> None:
+    """Whoever opens a stream without asking for a step, or for a usual one, gets one of the model."""
+    for options, own in ((None, 336), (StreamOptions(step_ms=640), 624), (StreamOptions(step_ms=144), 144)):
+        recogniser.open(1, options)
+        assert recogniser.own_step_ms(1) == own
+    recogniser.close(1)
+
+
 def test_times_are_those_of_its_frames(recogniser: Recogniser) -> None:
     """Words begin and end at frames of 48 ms, moved by the calibration, and no time lies behind the audio."""
     events = hear(recogniser, 2560, search="greedy", words=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from streamer.base.limits import STEP_MS
 from streamer.engine.acoustics.acoustic_model import AcousticModel, SpeechModel, load_activity, load_heads
 from streamer.engine.acoustics.bundle_files import ACTIVITY_FILE, WEIGHTS_FILE, BundleError, ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
@@ -17,6 +18,7 @@ from streamer.engine.acoustics.features import CONTEXT, HOP
 from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.networks.acoustic_network import AcousticNetwork, save_activity
 from streamer.engine.networks.activity_network import ActivityNetwork
+from streamer.engine.stream_options import step_for
 from streamer.engine.waiting import finish
 from tests.project import BUNDLE, ROOT
 from tests.samples import pcm
@@ -25,6 +27,11 @@ ENCODER = EncoderConfig(outputs=(CtcHead("characters", 2, 3),), stem=8, width=16
 DESCRIPTION = ModelDescription("test", ENCODER, {"characters": ["<blank>", "a", "b"]}, (160, 320, 640))
 STEP, PIECE = 5120, 1280
 TALK = np.frombuffer(pcm("talk.flac"), np.int16)[: 24 * STEP].reshape(2, -1).copy()
+
+
+def usual_step(model: SpeechModel) -> int:
+    """Return the samples of a step of the usual length."""
+    return 16 * step_for(STEP_MS, model.step_ms)
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +58,14 @@ def test_it_computes_what_torch_computes(bundle: str, folder: Path) -> None:
     results = []
     for each in models:
         state, other = each.make_state(4), each.make_state(4)
-        each.step(state, [0, 2, 3], np.full((3, STEP), 99, np.int16))
+        step = usual_step(each)
+        each.step(state, [0, 2, 3], np.full((3, step), 99, np.int16))
         each.reset(state, [0, 2])
-        steps = [each.step(state, [2, 0], TALK[:, first : first + STEP]) for first in range(0, 8 * STEP, STEP)]
+        steps = [each.step(state, [2, 0], TALK[:, first : first + step]) for first in range(0, 8 * step, step)]
         assert isinstance(each, (AcousticModel, AcousticNetwork))
-        frames, energies = each.encode_samples(other, [1, 3], TALK[:, :STEP])
+        frames, energies = each.encode_samples(other, [1, 3], TALK[:, :step])
         found = [*steps, finish(each.whole(TALK[0])), each.emissions(frames), {"frames": frames, "energies": energies}]
-        results.append([*found, {"glance": np.array(each.glance(state, 2, TALK[0, :1280]))}])
+        results.append([*found, {"glance": np.array(each.glance(state, 2, TALK[0, : 2 * each.frame_samples]))}])
     for ours, theirs in zip(*results, strict=True):
         assert ours.keys() == theirs.keys()
         for name, array in ours.items():
@@ -105,9 +113,10 @@ def test_company_does_not_matter() -> None:
     """A stream of the shipped model gets the same bits alone and in a batch, in any slot."""
     model = AcousticModel.load(BUNDLE)
     state, alone = model.make_state(5), model.make_state(1)
-    model.step(state, [4, 1], TALK[:, -STEP:])
-    for first in range(0, 6 * STEP, STEP):
-        batch = np.stack([np.roll(TALK[0], 999 * place)[first : first + STEP] for place in (3, 0, 1, 2)])
+    step = usual_step(model)
+    model.step(state, [4, 1], TALK[:, -step:])
+    for first in range(0, 6 * step, step):
+        batch = np.stack([np.roll(TALK[0], 999 * place)[first : first + step] for place in (3, 0, 1, 2)])
         together, single = model.step(state, [4, 2, 1, 0], batch), model.step(alone, [0], batch[1:2])
         assert all(np.array_equal(together[name][1:2], array) for name, array in single.items())
 
@@ -172,7 +181,8 @@ def test_it_needs_no_torch() -> None:
         "import sys; sys.modules['torch'] = None; import numpy as np; "
         "from streamer.engine.acoustics.acoustic_model import AcousticModel; "
         f"model = AcousticModel.load({str(BUNDLE)!r}); "
-        "found = model.step(model.make_state(1), [0], np.zeros((1, 5120), np.int16)); print(*sorted(found))"
+        "step = np.zeros((1, 4 * model.frame_samples), np.int16); "
+        "print(*sorted(model.step(model.make_state(1), [0], step)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.stdout.split(), done.stderr) == (["activity", "characters", "phones"], "")
