@@ -46,6 +46,7 @@ def main() -> int:
         "--trained", type=Path, metavar="FOLDER", help="use the network in this folder, without training"
     )
     parser.add_argument("--to", type=Path, required=True, help="folder that becomes the model repository")
+    parser.add_argument("--save", type=Path, metavar="FOLDER", help="also write the network alone into this folder")
     parser.add_argument("--words", default=WORDS, help=f"the keywords (default: {WORDS})")
     parser.add_argument("--hours", type=float, default=16.0, help="hours of speech to learn from")
     parser.add_argument("--steps", type=int, default=650, help="steps of the training")
@@ -78,6 +79,8 @@ def main() -> int:
     network = train(untrained(words, spoken, phones, material), learnt, options.steps, options.seed, tell)
     network = with_thresholds(network, [*halves[0], *held_back], options.most_false)
     keyword_repository(options.to, network)
+    if options.save:
+        network.save(options.save)
     result = errors(network, halves[1])
     _report(result, tell=tell)
     swapped = errors(with_thresholds(network, [*halves[1], *held_back], options.most_false), halves[0])

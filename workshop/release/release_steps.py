@@ -22,6 +22,7 @@ from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.reader.combination import READER_FILE
 from streamer.engine.text.calibration import CALIBRATION_FILE
 from streamer.engine.text.punctuation_model import PUNCTUATION_FILE
+from workshop.data.alignment import heard_path
 from workshop.data.corpus import CorpusError, replacing
 from workshop.data.degradation import WAYS
 from workshop.data.held_out import MANIFEST
@@ -58,7 +59,7 @@ class ReleasePlaces:
     """The folders of a release."""
 
     bundle: Path
-    work: Path  # prepared speech; dev aligned by PocketSphinx
+    work: Path  # prepared speech; dev aligned by PocketSphinx. Without train as a model heard it, the keywords stay
     speech: Path  # speech as it was given
     folder: Path  # for the output and the files of the steps
     text: Path | None = None  # punctuated text; without it marks are not measured
@@ -103,6 +104,16 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             ("heldout-read", " with a reader", READ, READ_TOO, 1),
         )
     ]
+    keywords = ReleaseStep(
+        "keywords",
+        "the example of a keyword spotter",
+        script(
+            "train/train_keywords",
+            *("--work", f"{places.work}", "--to", f"{places.folder / 'keywords'}", "--save", "examples/keywords"),
+        ),
+        (*ACOUSTIC, LETTERS_FILE),
+        10,
+    )
     degraded = places.folder / "degraded"
     return [
         ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
@@ -118,6 +129,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             )
             for name, minutes in (("moonshine-base", 6), ("moonshine-tiny", 4))  # the last one's confidence stays
         ),
+        *([keywords] if heard_path(places.work, "train").is_file() else []),
         ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment, *TWICE), EVERYTHING, 4),
         ReleaseStep(
             "errors-once",

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from streamer.bridge.triton.repository import models_in
+from streamer.engine.acoustics.bundle_files import read_description
 from streamer.heads.keywords import KeywordNetwork
+from tests.project import BUNDLE
 from tests.samples import pcm
 from tests.scripts.program import run_here
 from workshop.data.corpus import Utterance, write_corpus
@@ -34,7 +36,7 @@ def prepared(folder: Path) -> Path:
 def test_a_spotter_is_trained_and_measured(tmp_path: Path) -> None:
     """The script writes a model repository with the head and an ensemble, and prints the errors."""
     target = tmp_path / "models"
-    given = ["--work", prepared(tmp_path), "--to", target, "--words", "is,the", "--steps", 10]
+    given = ["--work", prepared(tmp_path), "--to", target, "--words", "is,the", "--steps", 10, "--save", tmp_path]
     done = run_here(SCRIPT, *given)
     assert done.returncode == 0, done.stderr
     assert "| word | said | missed | false alarms |\n" in done.stdout
@@ -42,6 +44,7 @@ def test_a_spotter_is_trained_and_measured(tmp_path: Path) -> None:
     assert "an hour)" in done.stdout
     assert {"asr_keywords", "keyword_head", "speech_encoder", "transcript_head"} <= set(models_in(target))
     assert KeywordNetwork.load(target / "keyword_head" / "1").words == ("is", "the")
+    assert KeywordNetwork.load(tmp_path).frame_samples == read_description(BUNDLE).encoder.frame_samples
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from streamer.bridge.triton.repository import model_config
 from streamer.engine.acoustics.bundle_files import read_description
 from tests.engine.bundle_of_samples import bundle_of_samples
 from tests.project import BUNDLE, ROOT
+from workshop.data.alignment import heard_path
 from workshop.data.corpus import CorpusError
 from workshop.release.figure_tables import COMPARED, CONDITIONS
 from workshop.release.release_steps import (
@@ -41,6 +42,15 @@ def test_marks_are_measured_if_there_is_text() -> None:
     """Otherwise the step is left out."""
     without = release_steps(ReleasePlaces(Path("bundle"), Path("work"), Path("speech"), Path("to")))
     assert [step.name for step in STEPS if step not in without] == ["marks"]
+
+
+def test_keywords_are_learnt_if_there_is_speech_to_learn_from(tmp_path: Path) -> None:
+    """The example reads the frames of the encoder, so it is trained before the tests that use it."""
+    places = ReleasePlaces(Path("bundle"), tmp_path, Path("speech"), Path("to"), Path("text"))
+    assert "keywords" not in [step.name for step in release_steps(places)]
+    heard_path(tmp_path, "train").touch()
+    names = [step.name for step in release_steps(places)]
+    assert names.index("calibration") < names.index("keywords") < names.index("words")
 
 
 def test_the_held_out_set_is_measured_if_it_is_there() -> None:
