@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from streamer.base.limits import STEPS_MS
+from streamer.base.text import counted
 from streamer.bridge.triton.repository import asr_repository
 from streamer.engine.acoustics.bundle_files import ModelDescription
 from streamer.engine.acoustics.encoder_config import CtcHead, EncoderConfig
@@ -149,6 +150,12 @@ class Run:
         state = _checkpoint(path) if path.exists() else None
         model = self._model(state).to(device)
         corpus, alignments = Corpus(self.work, "train"), read_targets(self.work, "train")
+        missing = sum(utterance.name not in alignments for utterance in corpus.utterances)
+        if missing:
+            raise CorpusError(
+                f"{counted(missing, 'utterance')} of train have no phones: run scripts/data/align_speech.py"
+                f" --work {self.work} train"
+            )
         tables = None
         if self.schedule.crf_from is not None:
             tables = self.phone_model.tables(alignments.values(), device)

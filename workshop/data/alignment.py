@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +99,15 @@ FRAME_MS = 10
 CHUNK = 16
 
 
-def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) -> None:
-    """Align one prepared set, and report progress. Aligns only what was not aligned before."""
+def align(work: Path, name: str, processes: int, tell: Callable[[str], None], hours: float | None = None) -> None:
+    """Align one prepared set, and report progress. Aligns only what was not aligned before.
+
+    `hours`: only so much of it, always the same utterances.
+    """
     corpus, target = Corpus(work, name), alignment_path(work, name)
 
     def find(done: set[str]) -> Iterator[Alignment]:
-        waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]
+        waiting = [utterance for utterance in _share(corpus, hours) if utterance.name not in done]
         tell(f"{name}: {len(done)} aligned before, {len(waiting)} to do")
         aligned = 0
         with Workers(processes, _open, work, name) as workers:
@@ -114,6 +119,15 @@ def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) ->
         tell(f"{name}: {aligned} of {len(waiting)} aligned")
 
     write_resumed(target, find)
+
+
+def _share(corpus: Corpus, hours: float | None) -> list[Utterance]:
+    """Return utterances that take so many hours, spread over the whole set; all of them if there are not more."""
+    if hours is None:
+        return list(corpus.utterances)
+    drawn = random.Random(0).sample(corpus.utterances, len(corpus.utterances))
+    ends = accumulate(utterance.seconds for utterance in drawn)
+    return [utterance for utterance, end in zip(drawn, ends, strict=True) if end <= 3600 * hours]
 
 
 class Aligner:

@@ -74,6 +74,15 @@ def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(wo
     assert told[-1] == f"stopped at step {2 * STEPS}, 100 % of the plan"
 
 
+def test_speech_without_phones_is_named(work: Path, start: Path) -> None:
+    """If only a share was aligned, a sentence says how much is missing and what to run."""
+    run = make_run(work, start, Schedule(**{**vars(GOING_ON), "steps": STEPS}))
+    path = heard_path(work, "train")
+    path.write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:10]) + "\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"2 utterances of train have no phones: run scripts/data/align_speech\.py"):
+        run.train(lambda: False, print)
+
+
 def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
     """However early a stop is requested, one step is done, and its result is kept."""
     told: list[str] = []

@@ -14,6 +14,19 @@ from workshop.data.corpus import Utterance, write_corpus
 SPOKEN = "airplane.mp3"
 
 
+def test_a_share_is_always_the_same(tmp_path: Path) -> None:
+    """So many hours are aligned and no more; the same command has nothing to do, and one for all does the rest."""
+    samples, text = np.frombuffer(pcm(SPOKEN), dtype=np.int16), reference(SPOKEN)
+    names = [f"u{number}" for number in range(6)]
+    write_corpus(tmp_path, "train", [(Utterance(name, 0, 0, "x", "s", text), samples) for name in names])
+    told: list[str] = []
+    share = 2.5 * len(samples) / 16_000 / 3600
+    for hours in (share, share, None):
+        align(tmp_path, "train", 1, told.append, hours)
+    assert told[::2] == [f"train: {done} aligned before, {left} to do" for done, left in ((0, 2), (2, 0), (2, 4))]
+    assert set(read_alignments(tmp_path, "train")) == set(names)
+
+
 def test_words_lie_in_order_and_what_was_done_stays(tmp_path: Path) -> None:
     """Times only grow, phones lie in their words, and a continued run does not repeat what was found."""
     samples, text = np.frombuffer(pcm(SPOKEN), dtype=np.int16), reference(SPOKEN)
