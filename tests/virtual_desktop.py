@@ -95,7 +95,11 @@ class Desktop(ABC):
 
 
 class X11Desktop(Desktop):
-    """X11 without a window manager."""
+    """X11 without a window manager. `server` is the number of its process."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path, stack: ExitStack, server: int) -> None:
+        super().__init__(environment, folder, stack)
+        self.server = server
 
     def paste(self) -> str:
         return self.ask("xclip", "-selection", "clipboard", "-out")
@@ -157,14 +161,14 @@ def x11_desktop(folder: Path) -> Iterator[X11Desktop]:
     reading, writing = os.pipe()
     command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "640x480x24", "-nolisten", "tcp"]
     with ExitStack() as stack:
-        stack.enter_context(_process(command, os.environ, pass_fds=(writing,)))
+        server = stack.enter_context(_process(command, os.environ, pass_fds=(writing,)))
         os.close(writing)
         with os.fdopen(reading) as answer:
             display = answer.readline().strip()
         assert display, "Xvfb does not start"
         environment = {**os.environ, "DISPLAY": f":{display}"}
         environment.pop("WAYLAND_DISPLAY", None)
-        yield X11Desktop(environment, folder, stack)
+        yield X11Desktop(environment, folder, stack, server.pid)
 
 
 @contextmanager

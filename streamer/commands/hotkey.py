@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
 
-from streamer.base.package import install_command
-from streamer.commands.keyboard import NO_DISPLAY, DesktopError
+from streamer.commands.keyboard import NO_DISPLAY, DesktopError, open_display
 
 HOLD_S: Final = 0.4  # a key that is pressed for longer is held, not tapped
 _REPEAT_S: Final = 0.03  # X11 tells of a held key as if it was released and pressed again and again
@@ -86,7 +85,7 @@ class Hotkey:
             raise DesktopError(NO_DISPLAY)
         self._chord = chord
         self._change = change
-        self._display = _open(environment["DISPLAY"])
+        self._display = open_display(environment["DISPLAY"], "--hotkey")
         self._code = self._grab()
         self._wake_out, self._wake_in = os.pipe()
         self._thread = threading.Thread(target=self._listen, name="hotkey", daemon=True)
@@ -156,14 +155,3 @@ class Hotkey:
                 return False
             if self._display.pending_events():
                 return True
-
-
-def _open(name: str) -> Any:
-    try:
-        from Xlib import display, error
-    except ImportError as missing:
-        raise DesktopError(f"--hotkey needs the Python package python-xlib: {install_command('mic')}") from missing
-    try:
-        return display.Display(name)
-    except (error.DisplayError, OSError) as wrong:
-        raise DesktopError(f"the display {name} cannot be used: {wrong}") from wrong

@@ -11,13 +11,18 @@ import ctypes
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+from streamer.base.package import install_command
 
 # A program of a desktop that hangs is ended after this time; typing takes about 15 ms for each key.
 _LIMIT_S: Final = 10.0
@@ -106,8 +111,20 @@ def find_clipboard(environment: Mapping[str, str] = os.environ) -> Clipboard:
     if environment.get("WAYLAND_DISPLAY"):
         return _ClipboardProgram([_program("wl-copy", "the clipboard of Wayland", "wl-clipboard")])
     if environment.get("DISPLAY"):
-        return _ClipboardProgram([_program("xclip", "the clipboard of X11"), "-selection", "clipboard", "-in"])
+        return _X11Clipboard(_program("xclip", "the clipboard of X11"), environment["DISPLAY"])
     raise DesktopError(NO_DISPLAY)
+
+
+def open_display(name: str, option: str) -> Any:
+    """Return a connection of python-xlib with the X server that this option needs. DesktopError if there is none."""
+    try:
+        from Xlib import display, error
+    except ImportError as missing:
+        raise DesktopError(f"{option} needs the Python package python-xlib: {install_command('mic')}") from missing
+    try:
+        return display.Display(name)
+    except (error.DisplayError, OSError) as wrong:
+        raise DesktopError(f"the display {name} cannot be used: {wrong}") from wrong
 
 
 class _X11Keyboard:
@@ -290,6 +307,44 @@ class _ClipboardProgram:
 
     def copy(self, text: str) -> None:
         _run(self._command, text, encoding=self._encoding, answers=False)
+
+
+class _X11Clipboard:
+    """xclip, which stays in the background until somebody copies another text.
+
+    It ends before the server knows of the text: only what goes on in the background tells it. The next text could come
+    to the server first, and be replaced by the one before. So the server is asked to say when it knows.
+    """
+
+    def __init__(self, program: str, display: str) -> None:
+        """DesktopError if the display cannot be used."""
+        self._program = _ClipboardProgram([program, "-selection", "clipboard", "-in"])
+        self._display = display
+        open_display(display, "--clipboard").close()
+
+    def copy(self, text: str) -> None:
+        display = open_display(self._display, "--clipboard")
+        from Xlib.error import ConnectionClosedError
+        from Xlib.ext.xfixes import XFixesSetSelectionOwnerNotifyMask
+
+        try:
+            display.xfixes_query_version()  # a client has to ask before it may use what follows
+            clipboard = display.get_atom("CLIPBOARD")
+            display.xfixes_select_selection_input(display.screen().root, clipboard, XFixesSetSelectionOwnerNotifyMask)
+            display.sync()
+            self._program.copy(text)
+            self._await_event(display)
+        except (ConnectionClosedError, OSError) as wrong:
+            raise DesktopError(f"the display {self._display} cannot be used: {wrong}") from wrong
+        finally:
+            with suppress(Exception):  # the display may be gone
+                display.close()
+
+    def _await_event(self, display: Any) -> None:
+        deadline = time.monotonic() + _LIMIT_S
+        while not display.pending_events():
+            if not select.select([display.fileno()], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise DesktopError(f"xclip has not taken the clipboard for {_LIMIT_S:g} s")
 
 
 def _focus(tree: Mapping[str, object]) -> str | None:

@@ -6,9 +6,11 @@ What macOS and Windows would be asked for is read here as text and bytes: no tes
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import shutil
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +88,57 @@ def test_the_clipboard(desktop: Desktop) -> None:
     assert desktop.paste() == TEXT.strip()
 
 
+def slow_xclip(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Put a program in the place of xclip whose copy in the background does this with the text, some time later."""
+    path = folder / "xclip"
+    path.write_text(f"#!/bin/sh\ntext=$({CAT})\n(sleep 0.3; {line}) > /dev/null 2>&1 &\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+@pytest.mark.parametrize("running", ["X11"], indirect=True)
+def test_a_copy_that_the_server_learns_of_late(
+    desktop: Desktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if xclip ends first, a text is in the clipboard when `copy` has ended, so none comes behind a later one."""
+    slow_xclip(tmp_path, monkeypatch, f'printf %s "$text" | {shutil.which("xclip")} "$@"')
+    clipboard = find_clipboard()
+    for text in ("first", "second", "second", "third"):
+        clipboard.copy(text)
+        assert desktop.paste() == text
+
+
+@pytest.mark.parametrize("running", ["X11"], indirect=True)
+def test_a_copy_that_the_server_never_learns_of(
+    desktop: Desktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user is told, after a while."""
+    slow_xclip(tmp_path, monkeypatch, ":")
+    monkeypatch.setattr("streamer.commands.keyboard._LIMIT_S", 1.0)
+    with pytest.raises(DesktopError, match="xclip has not taken the clipboard for 1 s"):
+        find_clipboard().copy("text")
+
+
+def test_a_display_that_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An X server that ends while a text is copied is named."""
+    with x11_desktop(tmp_path) as running:
+        monkeypatch.setenv("DISPLAY", running.environment["DISPLAY"])
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        slow_xclip(tmp_path, monkeypatch, f"kill {running.server}")
+        with pytest.raises(DesktopError, match=f"the display {running.environment['DISPLAY']} cannot be used"):
+            find_clipboard().copy("text")
+
+
+def test_a_python_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to install it."""
+    monkeypatch.setitem(sys.modules, "Xlib", None)
+    slow_xclip(tmp_path, monkeypatch, ":")
+    with pytest.raises(
+        DesktopError, match=r"--clipboard needs the Python package python-xlib: pip install '.*\[mic\]'"
+    ):
+        find_clipboard({"DISPLAY": ":987"})
+
+
 @pytest.mark.parametrize(
     ("environment", "program"),
     [({"WAYLAND_DISPLAY": "wayland-1", "DISPLAY": ":1"}, "wtype"), ({"DISPLAY": ":1"}, "xdotool")],
@@ -109,17 +162,21 @@ def test_no_desktop() -> None:
         assert str(caught.value) == NO_DISPLAY
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-xlib leaves its sockets open
 def test_a_display_that_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A display that is gone, or that this user may not use, is named."""
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("DISPLAY", ":987")
     with pytest.raises(DesktopError, match="the display :987 cannot be used: "):
         find_keyboard()
-    with pytest.raises(DesktopError, match=r"xclip failed: .*:987"):
-        find_clipboard().copy("text")
+    program(tmp_path, "xclip")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(DesktopError, match="the display :987 cannot be used: "):
+        find_clipboard()
     monkeypatch.setenv("WAYLAND_DISPLAY", str(tmp_path / "gone"))
     with pytest.raises(DesktopError, match="no program can type here: wtype failed: Wayland connection failed"):
         find_keyboard()
+    gc.collect()
 
 
 def program(folder: Path, name: str, answer: str = "", status: int = 0) -> Path:
