@@ -84,12 +84,13 @@ class Instance:
     def threads(self) -> int:
         """How many threads compute a batch: what the configuration says, or the share of the processors.
 
-        ValueError if the configuration has no whole number from 1 on.
+        In a pipeline, one of these is left for the thread of the other batch. ValueError if the configuration has no
+        whole number from 1 on.
         """
         parameter = self.config.get("parameters", {}).get(THREADS)
         if parameter is None:
             instances = sum(group.get("count", 1) for group in self.config.get("instance_group", ()))
-            return max(1, processors() // max(1, instances))
+            return max(1, processors() // max(1, instances) - self.pipelined)
         value = str(parameter["string_value"])
         if not value.isdecimal() or int(value) < 1:
             raise ValueError(f"the parameter {THREADS!r} must be a whole number from 1 on, not {value!r}")

@@ -40,12 +40,15 @@ def test_the_device_of_an_instance(kind: str, gpu: int | None) -> None:
         ({"instance_group": [{"count": 1}, {"count": 3}]}, 1),
         ({"instance_group": [{"count": 9}]}, 1),
         ({}, 6),
+        ({"parameters": {"pipelined": {"string_value": "true"}}}, 5),
+        ({"parameters": {"pipelined": {"string_value": "true"}}, "instance_group": [{"count": 6}]}, 1),
+        ({"parameters": {"pipelined": {"string_value": "true"}, "threads": {"string_value": "3"}}}, 3),
     ],
 )
 def test_instances_share_the_processors(
     config: dict[str, object], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An instance has the threads of its configuration, or its share of the processors, at least one."""
+    """An instance has the threads of its configuration, or its share of the processors, with one less in a pipeline."""
     monkeypatch.setattr(instance, "processors", lambda: 6)
     assert Instance({**arguments("CPU"), "model_config": json.dumps(config)}).threads == threads
 
