@@ -43,11 +43,11 @@ from streamer.base.machine import machine_memory, processors
 from streamer.base.package import shipped
 from streamer.base.torch_import import CPU, best_device
 from streamer.bridge.triton import MODEL
-from streamer.bridge.triton.repository import CONFIG, VERSION, asr_repository, config_text, model_config
+from streamer.bridge.triton.repository import asr_repository
 from streamer.bridge.triton.server import TritonServer
-from streamer.engine.adapters.instance import PIPELINED
 from streamer.engine.bundle import load_recogniser
 from workshop.gpu.paced_sequences import load
+from workshop.gpu.pipeline import make_repository
 from workshop.gpu.steps import SMALL_BATCHES, StepTimes, words_of
 
 PACKAGES: Final = ("torch", "onnxruntime", "numpy", "numba", "nvidia-pytriton", "tritonclient")
@@ -214,7 +214,7 @@ def _triton(instances: int, pipelined: bool | None = None) -> Callable[[str, Eff
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder, "log")
             server = TritonServer(
-                asr_repository() if pipelined is None else _repository(Path(folder, "models"), pipelined),
+                asr_repository() if pipelined is None else make_repository(Path(folder, "models"), pipelined=pipelined),
                 models=[MODEL],
                 instances=instances,
                 slots=-(-most // instances) + 1,
@@ -237,17 +237,6 @@ def _triton(instances: int, pipelined: bool | None = None) -> Callable[[str, Eff
             return {**found, "first_use": first.figures(), "levels": levels, "loads": _loads(log)}
 
     return measure
-
-
-def _repository(folder: Path, pipelined: bool) -> Path:
-    """Make a repository of the shipped model, whose configuration says whether it is pipelined."""
-    shipped_model, model = asr_repository() / MODEL, folder / MODEL
-    model.mkdir(parents=True)
-    (model / VERSION).symlink_to(shipped_model / VERSION)
-    config = model_config(shipped_model)
-    config.parameters[PIPELINED].string_value = str(pipelined).lower()
-    (model / CONFIG).write_text(config_text(config), encoding="utf-8")
-    return folder
 
 
 def _loads(log: Path) -> list[str]:
