@@ -1,6 +1,7 @@
 """Measures how many streams a process carries if it searches one batch while the networks compute another one.
 
     python scripts/measure/pipeline.py [--network-ms 3,10] [--streams 64] [--steps 30] [--rounds 3] [--threads N]
+                                       [--switch-ms 0.1] [--bundle FOLDER]
 
 Without a GPU, it says what a pipeline brings beside one. First the networks compute the steps of all streams on the
 CPU. The rows `3 ms` and so on then play a GPU: the networks give what they have computed, after this time, in which the
@@ -15,15 +16,12 @@ import argparse
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Final
 
 from streamer.base.machine import processors
 from streamer.base.package import shipped
 from streamer.engine.acoustics.bundle_files import BundleError
 from streamer.engine.bundle import load_recogniser
 from workshop.gpu.pipeline import STEP_MS, Networks, Streams
-
-SWITCH_S: Final = 0.0001  # as in the service with a pipeline
 
 
 def main() -> int:
@@ -34,9 +32,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=processors(), help="that divide a search (the processors)")
+    parser.add_argument(
+        "--switch-ms", type=float, default=0.1, help="after which another thread gets the interpreter (as in a service)"
+    )
     parser.add_argument("--bundle", type=Path, default=shipped("asr_repo/streaming_asr/1"))
     options = parser.parse_args()
-    sys.setswitchinterval(SWITCH_S)
+    sys.setswitchinterval(options.switch_ms / 1000)
     try:
         recognisers = [
             load_recogniser(options.bundle, slots=options.streams, threads=options.threads, pipelined=pipelined)
