@@ -110,9 +110,10 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         script(
             "train/train_keywords",
             *("--work", f"{places.work}", "--to", f"{places.folder / 'keywords'}", "--save", "examples/keywords"),
+            *("--hours", "6"),
         ),
         (*ACOUSTIC, LETTERS_FILE),
-        10,
+        7,
     )
     degraded = places.folder / "degraded"
     return [
