@@ -103,6 +103,8 @@ def _final(value: JsonObject, what: str) -> JsonObject:
     turn = value.get("turn")
     if not isinstance(turn, (int, float)) or isinstance(turn, bool):
         final.pop("turn", None)
+    if not isinstance(value.get("language"), str):
+        final.pop("language", None)
     return final
 
 

@@ -31,7 +31,7 @@ TAIL_MS: Final = 200
 STOP_CUE_MS: Final = 2_000  # SRT has no remarks, so a cue says where it stops
 
 _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
-_OPTIONAL_KEYS: Final = ("channel", "speaker", "turn", "spoken", "alternatives")
+_OPTIONAL_KEYS: Final = ("channel", "speaker", "turn", "spoken", "alternatives", "language")
 
 
 class _SpokenWord(TypedDict, total=False):
@@ -54,6 +54,7 @@ class _SegmentOptions(TypedDict, total=False):
     turn: float  # if the end of a turn ended the segment: the probability that it was over
     spoken: str  # with the written form: the text as it was spoken
     alternatives: list[dict[str, object]]  # if the session asked for some
+    language: str  # with `language` `"auto"`: what was spoken, such as `de`, if a reader found it out
 
 
 class TranscriptSegment(_SegmentOptions):

@@ -65,6 +65,14 @@ def test_a_turn_is_a_probability(turn: object, kept: bool) -> None:
     assert ("turn" in transcript.segments[0]) is kept
 
 
+@pytest.mark.parametrize(("language", "kept"), [("de", True), (None, False), (49, False)])
+def test_a_language_is_a_text(language: object, kept: bool) -> None:
+    """The language that was heard is kept, and what is no text is none."""
+    [transcript] = read_transcripts(json.dumps(saved(language=language)), "edited.json")
+    assert ("language" in transcript.segments[0]) is kept
+    assert json.loads(transcript.render("json"))["segments"][0].get("language") == (language if kept else None)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -224,9 +224,10 @@ def test_channels_are_told_in_subtitles(call: Transcript) -> None:
 
 
 def test_what_was_asked_for_is_in_json() -> None:
-    """The spoken form and the alternatives are in a segment if the service gave them."""
+    """The spoken form, the alternatives and the language are in a segment if the service gave them."""
     result = Transcript("a.wav")
     extra = {"spoken": "a", "alternatives": [{"text": "a", "confidence": 0.8}, {"text": "the", "confidence": 0.1}]}
+    extra["language"] = "en"
     result.add({**final(word("A", 0, 10)), **extra})
     [segment] = json.loads(result.render("json"))["segments"]
     assert {key: segment[key] for key in extra} == extra

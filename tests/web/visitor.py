@@ -151,3 +151,11 @@ async def place(page: Page) -> float:
 def seconds(told: str) -> list[float]:
     """The times in the description of a word, such as 0:03.2."""
     return [60 * int(minutes) + float(rest) for minutes, rest in re.findall(r"(\d+):([\d.]+)", told)]
+
+
+async def saved(page: Page, format: str) -> str:
+    """The file that the page saves in this format."""
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await page.get_by_role("menuitem", name=format).click()
+    return (await (await saving.value).path()).read_text()

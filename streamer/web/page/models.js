@@ -1,5 +1,7 @@
 // The choice of model and language, if the service has several.
 
+import {languageName} from "./languages.js";
+
 /** Beside a model for English, a reader reads another language only for a session that has chosen it. */
 const NOT_CHOSEN = "found out by the model, or English if it knows no other";
 
@@ -36,9 +38,8 @@ export class ModelChoice {
         const heard = this.#models[model]?.model ?? "";
         this.#hears.textContent = heard && `The model ${heard} hears.`;
         this.#hears.hidden = !heard;
-        const known = new Intl.DisplayNames(undefined, {type: "language", fallback: "code"});
         fill(this.#model, names.map((name) => [name, name === "default" ? "the usual one" : name]), model);
-        const named = languages.filter((code) => code !== "auto").map((code) => [code, nameOf(known, code)]);
+        const named = languages.filter((code) => code !== "auto").map((code) => [code, languageName(code)]);
         const language = languages.includes(this.#settings.get("language")) ? this.#settings.get("language") : "auto";
         fill(this.#language, [["auto", NOT_CHOSEN], ...named], language);
         this.#model.closest("div").hidden = names.length < 2;
@@ -53,13 +54,4 @@ export class ModelChoice {
 function fill(field, values, chosen) {
     field.replaceChildren(...values.map(([value, words]) => new Option(words, value)));
     field.value = chosen;
-}
-
-/** @param {Intl.DisplayNames} known @param {string} code */
-function nameOf(known, code) {
-    try {
-        return known.of(code) ?? code;
-    } catch {
-        return code; // a model has its own names
-    }
 }

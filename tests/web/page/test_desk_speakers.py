@@ -15,7 +15,7 @@ from tests.bridge.uploads.uploading import recording
 from tests.engine.speakers.talks import conversation
 from tests.shared_servers import serving
 from tests.web.conftest import OpenPage
-from tests.web.visitor import PATIENCE_MS, doing, drop
+from tests.web.visitor import PATIENCE_MS, doing, drop, saved
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,6 @@ async def speakers(page: Page) -> list[str]:
     """Who speaks, in the order of the text, without repetition."""
     names = await page.locator("#finals .who").all_inner_texts()
     return [name.strip() for at, name in enumerate(names) if at == 0 or name != names[at - 1]]
-
-
-async def saved(page: Page, format: str) -> str:
-    """The file that the page saves in this format."""
-    async with page.expect_download() as saving:
-        await page.get_by_role("button", name="Save", exact=True).click()
-        await page.get_by_role("menuitem", name=format).click()
-    return (await (await saving.value).path()).read_text()
 
 
 async def told_apart(telling: Service, open_page: OpenPage) -> Page:

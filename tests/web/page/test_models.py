@@ -15,7 +15,7 @@ from tests.bridge.service_client import serving
 from tests.engine.reader.scripted_whisper import write_whisper
 from tests.serve_process import serving as serving_apart
 from tests.web.conftest import OpenPage
-from tests.web.visitor import transcribed, write
+from tests.web.visitor import saved, transcribed, write
 
 
 async def test_one_model(open_page: OpenPage) -> None:
@@ -76,6 +76,13 @@ async def test_a_reader_alone(open_page: OpenPage, tmp_path: Path) -> None:
             await page.get_by_label("Language").select_option(label=chosen)
             await page.keyboard.press("Escape")
             assert await transcribed(page, "quilter.ogg", 3.0) == "Guten Tag."
+            # One that was found out is named, in itself, also after a reload.
+            heard = [] if chosen == "German" else ["Deutsch"]
+            await expect(page.locator("#finals .language")).to_have_text(heard)
+            await page.reload()
+            await expect(page.locator("#finals .language")).to_have_text(heard)
+            [segment] = json.loads(await saved(page, "Words and times .json"))["segments"]
+            assert segment.get("language") == ("de" if heard else None)
             await page.click("#options-open")
         starts = [start for each in sent if each.startswith("{") and (start := json.loads(each))["type"] == "start"]
         assert [start.get("language") for start in starts] == ["de", None]

@@ -34,10 +34,11 @@ export function merged(first, second) {
     });
     const [one, other] = [first, second].map(({words}) => words?.length ?? 1);
     const confidence = (first.confidence * one + second.confidence * other) / (one + other);
-    const {turn, ...rest} = first;
+    const {turn, language, ...rest} = first;
+    const same = language && language === second.language ? {language} : {};
     const end = {...(second.turn === undefined ? {} : {turn: second.turn}), end_ms: Math.max(first.end_ms, second.end_ms)};
     const provisional = first.provisional || second.provisional ? {provisional: true} : {};
-    return {...withWords(rest, words), ...end, ...provisional, confidence};
+    return {...withWords(rest, words), ...same, ...end, ...provisional, confidence};
 }
 
 /**

@@ -21,7 +21,7 @@ export const FORMATS = {
 };
 /** SRT has no remarks, so a cue says where it stops. */
 const STOP_CUE_MS = 2_000;
-const OPTIONAL = ["channel", "speaker", "turn", "spoken", "alternatives"];
+const OPTIONAL = ["channel", "speaker", "turn", "spoken", "alternatives", "language"];
 
 /** Returns text in paragraphs. @param {Transcript} transcript @param {boolean} [timed] whether each begins with its time */
 export function text(transcript, timed = false) {

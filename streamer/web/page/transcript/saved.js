@@ -127,7 +127,7 @@ function transcript(file, segments, complete, durationMs) {
 
 /** @param {any} value @param {string} what @returns {any} the fields of a segment, checked */
 function segmentOf(value, what) {
-    const {text, words, channel, speaker, turn, spoken, alternatives} = value;
+    const {text, words, channel, speaker, turn, spoken, alternatives, language} = value;
     if (typeof text !== "string") throw new SavedError(`has no “text” in ${what}`);
     const [start_ms, end_ms] = ["start_ms", "end_ms"].map((name) => timeOf(value, name, what));
     if (end_ms < start_ms) throw new SavedError(`has a time in ${what} that runs backwards: ${start_ms} to ${end_ms}`);
@@ -147,6 +147,7 @@ function segmentOf(value, what) {
         ...(typeof turn === "number" ? {turn} : {}),
         ...(typeof spoken === "string" ? {spoken} : {}),
         ...(Array.isArray(alternatives) ? {alternatives} : {}),
+        ...(typeof language === "string" && language ? {language} : {}),
     };
 }
 

@@ -1,5 +1,6 @@
 // The words on the page: grey while they may still change, then black, each with its time and confidence.
 
+import {languageName} from "../languages.js";
 import {timedWords} from "./cues.js";
 import {shortClock} from "./formats.js";
 import {joined, separator, wordsOf} from "./joining.js";
@@ -287,7 +288,15 @@ function segmentRow(final, who) {
     paragraph.classList.toggle("turn", final.turn !== undefined);
     const place = wordsPlace();
     paragraph.append(timeElement(final.start_ms), place);
+    if (final.language) paragraph.append(languageElement(final.language));
     return {paragraph, words: spell(place, final, who)};
+}
+
+/** Says which language was heard, in that language. @param {string} code */
+function languageElement(code) {
+    const element = document.createElement("span");
+    [element.className, element.textContent] = ["language", languageName(code, code)];
+    return element;
 }
 
 /** @param {number} ms */

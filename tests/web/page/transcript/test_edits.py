@@ -81,6 +81,16 @@ async def test_split_and_merged(shared_bench: Page) -> None:
     assert [whole["start_ms"], whole["end_ms"]] == [100, 1400]
 
 
+async def test_languages_of_what_is_split_and_merged(shared_bench: Page) -> None:
+    """Both parts have the language that was heard, and a segment of two languages has none."""
+    script = """({split, merged}, one) => {
+        const [first, second] = split(one, 2);
+        const mixed = merged(first, {...second, language: "fr"});
+        return [first, second, merged(first, second), mixed].map((each) => each.language);
+    }"""
+    assert await edited(shared_bench, script, SPOKEN | {"language": "de"}) == ["de", "de", "de", None]
+
+
 async def test_find_and_replace_on_the_page(open_page: OpenPage) -> None:
     """All places are counted and marked; replaced text is kept, and one undo brings all of it back."""
     page = await open_page("/")
