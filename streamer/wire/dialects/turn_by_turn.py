@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from streamer.base.codes import ErrorCode
 from streamer.base.events import Acknowledgement, Done, Error, Flushed, Partial, ServerMessage, Turn, TurnState, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
@@ -115,7 +116,7 @@ class TurnByTurn(AudioFirst):
         elif isinstance(message, Done):
             yield from self._end(Cause.CLIENT if self.ending else Cause.PAUSE)
         elif isinstance(message, Error) and message.fatal:
-            yield from self._end(Cause.PAUSE)
+            yield from self._break_off(whole=message.code is ErrorCode.ODD_BYTES)
             yield from self.fail(message.code, message.message)
         if isinstance(message, (Partial, Acknowledgement)) and self._overdue():
             yield from self._end(Cause.PAUSE)
@@ -202,6 +203,19 @@ class TurnByTurn(AudioFirst):
         if turn is not None:
             turn.guess, turn.guesses = "", ()  # no final has them, so they were not said
             yield from self.ended(turn, cause, probability)
+
+    def _break_off(self, *, whole: bool) -> Iterator[str]:
+        """Tell what is final of the turn, because the session has failed. `whole`: all audio was recognised before.
+
+        The client may have ended the turn, perhaps in a message that is not read yet. It would take an end that is told
+        now for the answer, with all that was said before, and stop listening.
+        """
+        if whole:
+            yield from self._end(Cause.PAUSE)
+        turn, self.turn, self._eager = self.turn, None, False
+        if turn is not None:
+            turn.guess, turn.guesses = "", ()
+            yield from self.grown(turn)
 
     def _overdue(self) -> bool:
         """Return whether a turn must end without an event: all of its words are final, or were dropped."""

@@ -123,7 +123,10 @@ class Vosk(AudioFirst):
             if self._ended:
                 yield self._final()
         elif isinstance(message, Error) and message.fatal and self._finals:
-            yield self._final()  # no frame will come for it any more
+            # No frame will come for it any more. As a final it would look like the answer to a reset, or to the end.
+            text = " ".join(final.text for final, _ in self._finals)
+            self._finals.clear()
+            yield _write({"partial": text})
         yield from self._answers()
 
     # Inside

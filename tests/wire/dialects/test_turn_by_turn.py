@@ -156,9 +156,15 @@ def test_words_that_were_dropped(client: Told) -> None:
 
 
 def test_a_failure(client: Told) -> None:
-    """What is final is said before the reason, and what is not is left out."""
+    """What is final is said before the reason, and what is not is left out. The turn does not end."""
     error = Error(ErrorCode.FAILED, "It failed.", fatal=True)
-    assert told(client, final("one"), partial("tw", 1100), error)[-2:] == ["ended by pause: one (1.0)", "failed"]
+    assert told(client, final("one"), partial("tw", 1100), error)[-2:] == ["grown: one", "failed"]
+
+
+def test_half_a_sample_at_the_end(client: Told) -> None:
+    """The client has ended its audio, and all of it is recognised: the turn ends."""
+    error = Error(ErrorCode.ODD_BYTES, "A byte is left.", fatal=True)
+    assert told(client, final("one"), error)[-2:] == ["ended by pause: one (1.0)", "odd_bytes"]
 
 
 def test_other_options_count_from_the_next_turn_on(client: Told) -> None:
