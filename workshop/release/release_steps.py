@@ -40,6 +40,7 @@ ONCE = ("--second-pass", "off")  # for figures that the second pass would hide
 TWICE = ("--second-pass", "on")  # for figures of this model alone
 READ = ("--second-pass", "reader", "--reader", "moonshine-tiny")
 
+IN_PARALLEL = ("--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile
 EXPECTING_WORDS = ("tests/test_tour.py", "tests/commands/checks", "tests/engine", "tests/asr_repo", "tests/web")
 
 
@@ -99,9 +100,9 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             minutes,
         )
         for name, how, passes, reads, minutes in (
-            ("heldout", "", TWICE, EVERYTHING, 1),
-            ("heldout-once", " without a second pass", ONCE, EVERYTHING, 0.5),
-            ("heldout-read", " with a reader", READ, READ_TOO, 1),
+            ("heldout", "", TWICE, EVERYTHING, 0.3),
+            ("heldout-once", " without a second pass", ONCE, EVERYTHING, 0.2),
+            ("heldout-read", " with a reader", READ, READ_TOO, 0.4),
         )
     ]
     keywords = ReleaseStep(
@@ -118,7 +119,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
     degraded = places.folder / "degraded"
     return [
         ReleaseStep("search", "weights of the search", script("train/tune_search", *cached), WORDS, 8),
-        ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *cached, "--tune"), SEARCHED, 6),
+        ReleaseStep("hotwords", "bonus of hotwords", script("measure/hotwords", *cached, "--tune"), SEARCHED, 1),
         ReleaseStep("calibration", "times and confidences", script("train/calibrate", *cached), SEARCHED, 6),
         *(
             ReleaseStep(
@@ -128,57 +129,57 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
                 EVERYTHING,
                 minutes,
             )
-            for name, minutes in (("moonshine-base", 6), ("moonshine-tiny", 4))  # the last one's confidence stays
+            for name, minutes in (("moonshine-base", 5), ("moonshine-tiny", 4))  # the last one's confidence stays
         ),
         *([keywords] if heard_path(places.work, "train").is_file() else []),
-        ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment, *TWICE), EVERYTHING, 4),
+        ReleaseStep("errors", "errors on dev", evaluate("errors", dev, *alignment, *TWICE), EVERYTHING, 1.5),
         ReleaseStep(
             "errors-once",
             "errors without a second pass",
             evaluate("errors-once", dev, *alignment, *ONCE),
             EVERYTHING,
-            2,
+            1,
         ),
-        ReleaseStep("errors-read", "errors with a reader", evaluate("errors-read", dev, *READ), READ_TOO, 3),
+        ReleaseStep("errors-read", "errors with a reader", evaluate("errors-read", dev, *READ), READ_TOO, 2),
         *(held_out if places.heldout else []),
         *(
             ReleaseStep(name, says, evaluate(name, dev, *compared(*settings)), EVERYTHING, minutes)
             for name, says, settings, minutes in (
-                ("passes", "the second pass", ("second-pass=off,on",), 6.0),
-                ("steps", "lengths of a step", ("step-ms=160,320,640", *ONCE), 7.0),
-                ("stability", "stability of partials", ("stability=low,medium,high", *ONCE), 6.0),
-                ("settling", "words that settle by age", ("settle-ms=0,500,1000,2000", *ONCE), 8.0),
+                ("passes", "the second pass", ("second-pass=off,on",), 1.0),
+                ("steps", "lengths of a step", ("step-ms=160,320,640", *ONCE), 1.5),
+                ("stability", "stability of partials", ("stability=low,medium,high", *ONCE), 1.5),
+                ("settling", "words that settle by age", ("settle-ms=0,500,1000,2000", *ONCE), 2.0),
             )
         ),
-        ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 3),
+        ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 0.3),
         *(
             ReleaseStep(
                 name,
                 f"ends of turns, steps of {step_ms} ms",
                 script("measure/turns", *speech, "--step-ms", step_ms),
                 (*EVERYTHING, PUNCTUATION_FILE),
-                6,
+                2,
             )
             for name, step_ms in (("turns", "320"), ("turns-160", "160"))
         ),
-        ReleaseStep("activity", "speech events", script("measure/activity", *speech), (ACTIVITY_FILE,), 10),
+        ReleaseStep("activity", "speech events", script("measure/activity", *speech), (MODEL_FILE, ACTIVITY_FILE), 0.5),
         *([marks] if places.text else []),
         ReleaseStep(
             "degrading",
             "recordings made worse",
             script("data/degrade_speech", dev, "--work", f"{places.work}", "--to", f"{degraded}", "--limit", DEGRADED),
             (),
-            2,
+            0.5,
         ),
         ReleaseStep(
             "as-they-are",
             "the same as they are",
             evaluate("as-they-are", dev, "--limit", DEGRADED, *TWICE),
             EVERYTHING,
-            1,
+            0.5,
         ),
         *(
-            ReleaseStep(way, f"errors: {way}", evaluate(way, f"{degraded / f'{way}.tsv'}", *TWICE), EVERYTHING, 1)
+            ReleaseStep(way, f"errors: {way}", evaluate(way, f"{degraded / f'{way}.tsv'}", *TWICE), EVERYTHING, 0.5)
             for way in WAYS
         ),
         ReleaseStep("samples", "samples", evaluate("samples", "audio_samples/samples.tsv"), EVERYTHING, 0.3),
@@ -192,7 +193,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ReleaseStep(
             "words",
             "tests that expect words, the tour among them",
-            (sys.executable, "-m", "pytest", "-q", *EXPECTING_WORDS),
+            (sys.executable, "-m", "pytest", "-q", *IN_PARALLEL, *EXPECTING_WORDS),
             EVERYTHING,
             6,
         ),
