@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from streamer.base.codes import ErrorCode
 from streamer.base.events import Done, Error, Flushed
+from streamer.wire.dialects.assemblyai import AssemblyAI
 from streamer.wire.dialects.audio_first import AudioFirst
 from streamer.wire.dialects.deepgram import DeepgramLive
+from streamer.wire.dialects.deepgram_flux import DeepgramFlux
 from streamer.wire.dialects.dialect import STOP, Dialect, Hangup
+from streamer.wire.dialects.elevenlabs import ElevenLabs
 from streamer.wire.dialects.formats import FORMATS, ROOTS
+from streamer.wire.dialects.soniox import Soniox
+from streamer.wire.dialects.speechmatics import Speechmatics
+from streamer.wire.dialects.speechmatics_agent import SpeechmaticsAgent
 from streamer.wire.dialects.vosk import Vosk
-from tests.wire.dialects import (
-    test_assemblyai,
-    test_deepgram_flux,
-    test_elevenlabs,
-    test_soniox,
-    test_speechmatics,
-    test_speechmatics_agent,
-)
 from tests.wire.dialects.dialect_steps import final, opened, partial, started, take
 
 PAGE = Path("docs/how-to/your-own-dialect.md")
@@ -60,45 +58,54 @@ def test_the_page_shows_a_format_that_works() -> None:
     assert [text for message in (final("one"), Done(20)) for text in client.tell(message)] == ["one"]
 
 
-def deepgram() -> DeepgramLive:
-    """Return a websocket on which audio has come."""
-    client = opened(DeepgramLive, "encoding=linear16&sample_rate=16000")
-    take(client, bytes(32_000))
-    return client
+class Request(NamedTuple):
+    """How a client begins, how it asks for the end of what it says, and what the answer has."""
+
+    kind: type[Dialect]
+    query: str
+    first: tuple[str | bytes, ...]
+    text: str
+    answer: str
 
 
-def vosk() -> Vosk:
-    """Return a websocket on which audio has come."""
-    client = opened(Vosk)
-    take(client, bytes(32_000))
-    return client
-
-
-# How a client asks for the end of what it says, and what the answer has.
-REQUESTS: dict[str, tuple[Callable[[], Dialect], str, str]] = {
-    "Deepgram": (deepgram, '{"type":"Finalize"}', r'"from_finalize":true'),
-    "Flux": (test_deepgram_flux.client_of, '{"type":"ForceEndTurn"}', r'"EndOfTurn"'),
-    "AssemblyAI": (test_assemblyai.client_of, '{"type":"ForceEndpoint"}', r'"end_of_turn":true'),
-    "ElevenLabs": (test_elevenlabs.client_of, test_elevenlabs.COMMIT, r'"committed_transcript'),
-    "Soniox": (test_soniox.client_of, '{"type":"finalize"}', r'"<fin>"|"<end>"|"finished"'),
-    "Speechmatics": (test_speechmatics.client_of, test_speechmatics.FORCE, r'"EndOfUtterance"|"EndOfTranscript"'),
-    "Speechmatics agent": (
-        test_speechmatics_agent.client_of,
-        '{"message":"ForceEndOfUtterance"}',
-        r'"AddSegment"|"EndOfTurn"',
+SECOND = bytes(32_000)
+SONIOX = {"audio_format": "pcm_s16le", "sample_rate": 16_000, "num_channels": 1, "enable_endpoint_detection": True}
+SPEECHMATICS = {
+    "message": "StartRecognition",
+    "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000},
+    "transcription_config": {"language": "en"},
+}
+CHUNK = {"message_type": "input_audio_chunk", "audio_base_64": base64.b64encode(SECOND).decode(), "commit": False}
+COMMIT = {**CHUNK, "audio_base_64": "", "commit": True}
+FORCE = '{"message":"ForceEndOfUtterance","timestamp":1.0}'
+LINEAR = "encoding=linear16&sample_rate=16000"
+REQUESTS = {
+    "Deepgram": Request(DeepgramLive, LINEAR, (SECOND,), '{"type":"Finalize"}', r'"from_finalize":true'),
+    "Flux": Request(DeepgramFlux, LINEAR, (SECOND,), '{"type":"ForceEndTurn"}', r'"EndOfTurn"'),
+    "AssemblyAI": Request(
+        AssemblyAI, "sample_rate=16000", (SECOND,), '{"type":"ForceEndpoint"}', r'"end_of_turn":true'
     ),
-    "Vosk": (vosk, '{"reset":1}', r'"text"'),
+    "ElevenLabs": Request(ElevenLabs, "", (json.dumps(CHUNK),), json.dumps(COMMIT), r'"committed_transcript'),
+    "Soniox": Request(Soniox, "", (json.dumps(SONIOX), SECOND), '{"type":"finalize"}', r'"<fin>"|"<end>"|"finished"'),
+    "Speechmatics": Request(
+        Speechmatics, "", (json.dumps(SPEECHMATICS), SECOND), FORCE, r'"EndOfUtterance"|"EndOfTranscript"'
+    ),
+    "Speechmatics agent": Request(
+        SpeechmaticsAgent, "", (json.dumps(SPEECHMATICS), SECOND), FORCE, r'"AddSegment"|"EndOfTurn"'
+    ),
+    "Vosk": Request(Vosk, "", (SECOND,), '{"reset":1}', r'"text"'),
 }
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_failure_looks_like_an_answer(name: str) -> None:
     """A client that waits for the end of what it said gets it from a flush, and never from a failure."""
-    make, request, answer = REQUESTS[name]
+    request = REQUESTS[name]
     failure = Error(ErrorCode.FAILED, "It failed.", fatal=True)
     for last, answered in ((Flushed(1000), True), (failure, False)):
-        client = make()
-        take(client, request)
+        client = opened(request.kind, request.query)
+        list(client.greet())
+        take(client, *request.first, request.text)
         heard = (final("one"), partial("tw", 1100, 1500), last)
         texts = [json.dumps(json.loads(text), separators=(",", ":")) for each in heard for text in client.tell(each)]
-        assert bool(re.search(answer, "".join(texts))) is answered, texts
+        assert bool(re.search(request.answer, "".join(texts))) is answered, texts
