@@ -63,9 +63,14 @@ class Chunk:
     rest: bool = False
 
     @property
+    def awaited(self) -> bool:
+        """Whether the answer has the last words of somebody who waits for them."""
+        return self.flush or self.end
+
+    @property
     def left(self) -> Chunk:
         """The rest of this chunk after its stream has got the samples."""
-        return Chunk(self.stream, np.zeros(0, dtype=np.int16), end=self.end, rest=True)
+        return replace(self, samples=np.zeros(0, dtype=np.int16), rest=True)
 
 
 Answer = tuple[int, StreamAnswer]

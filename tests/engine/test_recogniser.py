@@ -449,3 +449,12 @@ def test_a_stream_that_is_computed_does_not_expire() -> None:
     assert dropped == [[2]]
     now += 60.0
     assert recogniser.expire() == [1]
+
+
+@pytest.mark.parametrize(("flush", "end"), [(False, False), (True, False), (False, True)])
+def test_the_rest_of_a_chunk_is_awaited_like_the_chunk(*, flush: bool, end: bool) -> None:
+    """What is left of a flush or of the end of a stream is awaited, and has no samples."""
+    chunk = Chunk(1, np.ones(5, np.int16), flush=flush, end=end)
+    assert chunk.left.awaited is chunk.awaited is (flush or end)
+    assert chunk.left.rest
+    assert not len(chunk.left.samples)

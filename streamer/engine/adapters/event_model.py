@@ -18,7 +18,14 @@ import triton_python_backend_utils as pb_utils
 from streamer.base.codes import FailureCode
 from streamer.base.events import Closed, Final, Heard, Opened, StreamEvent, as_json
 from streamer.engine.adapters.batch_threads import PATIENCE_S, BatchThreads
-from streamer.engine.adapters.held_requests import HeldRequests, Precedence, Turn, in_turns, whose_turn
+from streamer.engine.adapters.held_requests import (
+    HeldRequests,
+    Precedence,
+    Turn,
+    in_turns,
+    together_with_awaited,
+    whose_turn,
+)
 from streamer.engine.adapters.instance import Instance
 from streamer.engine.adapters.requests import END, START, InstanceMetrics, array, options_of, text
 from streamer.engine.loading_times import LOADING, loading_line
@@ -266,9 +273,14 @@ class EventModel(ABC):
         """Compute one batch of these requests, and hold the others, and what is left after this time."""
         recogniser = self._recogniser
         ordered = in_turns(
-            due, lambda entry: recogniser.caller(entry[1].stream), recogniser.shares.used_s, self._step_s
+            due,
+            lambda entry: recogniser.caller(entry[1].stream),
+            recogniser.shares.used_s,
+            self._step_s,
+            _is_awaited,
         )
-        size = max(FEWEST_TOGETHER, int(turn_s / self._step_s))
+        usual = max(FEWEST_TOGETHER, int(turn_s / self._step_s))
+        size = together_with_awaited(usual, sum(map(_is_awaited, due))) if recogniser.concurrent else usual
         together, others = ordered[:size], ordered[size:]
         for request, chunk in others:
             self._wait(request, chunk)
@@ -280,7 +292,7 @@ class EventModel(ABC):
         computed, took_s = recogniser.steps - steps, time.perf_counter() - since
         # Small and large batches of several threads follow each other. A step takes longer in a small one, which says
         # nothing of the next large one.
-        if computed and (self._threads is None or 2 * computed >= size or took_s > turn_s):
+        if computed and (self._threads is None or 2 * computed >= usual or took_s > turn_s):
             self._step_s = took_s / computed
         self._report()
 
@@ -441,6 +453,10 @@ class _PendingRequest(NamedTuple):
 
     request: Any
     chunk: Chunk | None = None
+
+
+def _is_awaited(entry: tuple[Any, Chunk]) -> bool:
+    return entry[1].awaited
 
 
 def _parameters(events: list[StreamEvent]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
+from itertools import chain, zip_longest
 from typing import Generic, TypeVar
 
 from streamer.base.codes import FailureCode
@@ -72,24 +73,43 @@ class HeldRequests(Generic[Request]):
 
 # Decides whose requests come first, and whether second passes come before them.
 
+# Where threads take turns at batches, requests with awaited last words are computed with only as many others, and with
+# at least this many in all. The end of a stream has several steps. In large batches, each takes a tenth of a second.
+FEWEST_WITH_AWAITED = 4
+
 
 def in_turns(
     requests: Iterable[Request],
     caller_of: Callable[[Request], str],
     used_s: Callable[[str], float],
     request_s: float,
+    is_awaited: Callable[[Request], bool],
 ) -> list[Request]:
     """Return first the requests of callers that have used the least time. Each request uses `request_s` more.
 
-    So a caller with many streams does not delay one that has few.
+    So a caller with many streams does not delay one that has few. Requests of one caller whose answers are `awaited`
+    come before others, but only one before each, so that others go on whoever waits.
     """
+    everyone = list(requests)
+    awaited = [request for request in everyone if is_awaited(request)]
+    others = [request for request in everyone if not is_awaited(request)]
     before: Counter[str] = Counter()
     ranked: list[tuple[float, Request]] = []
-    for request in requests:
+    for request in chain.from_iterable(zip_longest(awaited, others)):
+        if request is None:  # there are more of the other kind
+            continue
         caller = caller_of(request)
         ranked.append((used_s(caller) + before[caller] * request_s, request))
         before[caller] += 1
     return [request for _, request in sorted(ranked, key=lambda entry: entry[0])]
+
+
+def together_with_awaited(usual: int, awaited: int) -> int:
+    """Return how many requests to compute together if so many are usual, and so many have awaited last words.
+
+    There is room for one other request beside each of these.
+    """
+    return min(usual, max(FEWEST_WITH_AWAITED, 2 * awaited)) if awaited else usual
 
 
 class Turn(Enum):

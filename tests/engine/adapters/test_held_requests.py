@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import threading
+from operator import methodcaller
 
 import pytest
 
-from streamer.engine.adapters.held_requests import MOST_REQUESTS, HeldRequests, Precedence, Turn, in_turns, whose_turn
+from streamer.engine.adapters.held_requests import (
+    MOST_REQUESTS,
+    HeldRequests,
+    Precedence,
+    Turn,
+    in_turns,
+    together_with_awaited,
+    whose_turn,
+)
 from streamer.engine.recogniser import StreamError
 
 
@@ -44,20 +53,61 @@ def test_bounds() -> None:
     assert not held
 
 
+def nobody(request: str) -> bool:
+    """Return that the answer of this request is not awaited."""
+    return False
+
+
 def test_callers_take_turns() -> None:
     """The first requests of all callers come first, then their second ones, in the order in which they arrived."""
     requests = ["a1", "a2", "a3", "b1", "a4", "c1", "b2"]
     nothing = dict.fromkeys("abc", 0.0).__getitem__
-    assert in_turns(requests, lambda request: request[0], nothing, 0.1) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
-    assert in_turns([], str, nothing, 0.1) == []
+    assert in_turns(requests, lambda request: request[0], nothing, 0.1, nobody) == [
+        "a1",
+        "b1",
+        "c1",
+        "a2",
+        "b2",
+        "a3",
+        "a4",
+    ]
+    assert in_turns([], str, nothing, 0.1, nobody) == []
 
 
 def test_who_has_used_less_time_comes_first() -> None:
     """A caller's requests come before all of those of callers that have used more, until it has used as much."""
     requests = ["a1", "a2", "b1", "a3", "b2", "b3"]
     used_s = {"a": 7.21, "b": 7.0}.__getitem__
-    assert in_turns(requests, lambda request: request[0], used_s, 0.1) == ["b1", "b2", "b3", "a1", "a2", "a3"]
-    assert in_turns(requests, lambda request: request[0], used_s, 0.2) == ["b1", "b2", "a1", "b3", "a2", "a3"]
+    assert in_turns(requests, lambda request: request[0], used_s, 0.1, nobody) == ["b1", "b2", "b3", "a1", "a2", "a3"]
+    assert in_turns(requests, lambda request: request[0], used_s, 0.2, nobody) == ["b1", "b2", "a1", "b3", "a2", "a3"]
+
+
+def test_awaited_last_words_come_first() -> None:
+    """Of one caller, a request with awaited last words comes before each other one, which go on meanwhile."""
+    awaited = methodcaller("endswith", ".")
+    nothing = dict.fromkeys("abc", 0.0).__getitem__
+    ordered = in_turns(["a1", "a2", "a3.", "a4.", "a5."], lambda request: request[0], nothing, 0.1, awaited)
+    assert ordered == ["a3.", "a1", "a4.", "a2", "a5."]
+
+
+def test_awaited_last_words_wait_for_callers_who_have_used_less_time() -> None:
+    """Requests with awaited last words do not come before those of callers that have used less time."""
+    requests = ["a1", "a2", "b1", "a3.", "b2.", "a4."]
+    same = dict.fromkeys("ab", 0.0).__getitem__
+    awaited = methodcaller("endswith", ".")
+    ordered = in_turns(requests, lambda request: request[0], same, 0.1, awaited)
+    assert ordered == ["a3.", "b2.", "a1", "b1", "a2", "a4."]
+    used_s = {"a": 7.21, "b": 7.0}.__getitem__
+    ordered = in_turns(requests, lambda request: request[0], used_s, 0.1, awaited)
+    assert ordered == ["b2.", "b1", "a3.", "a1", "a2", "a4."]
+
+
+@pytest.mark.parametrize(
+    ("usual", "awaited", "together"), [(16, 0, 16), (16, 1, 4), (16, 2, 4), (16, 3, 6), (16, 9, 16), (2, 1, 2)]
+)
+def test_awaited_last_words_are_computed_in_small_batches(usual: int, awaited: int, together: int) -> None:
+    """A batch with awaited last words is small, but half of a larger one may be other requests."""
+    assert together_with_awaited(usual, awaited) == together
 
 
 @pytest.mark.parametrize(
