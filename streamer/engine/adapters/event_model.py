@@ -280,7 +280,9 @@ class EventModel(ABC):
             _is_awaited,
         )
         usual = max(FEWEST_TOGETHER, int(turn_s / self._step_s))
-        size = together_with_awaited(usual, sum(map(_is_awaited, due))) if recogniser.concurrent else usual
+        size = usual
+        if recogniser.concurrent:
+            size = together_with_awaited(usual, len(due), sum(map(_is_awaited, due)))
         together, others = ordered[:size], ordered[size:]
         for request, chunk in others:
             self._wait(request, chunk)

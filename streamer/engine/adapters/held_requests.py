@@ -104,12 +104,13 @@ def in_turns(
     return [request for _, request in sorted(ranked, key=lambda entry: entry[0])]
 
 
-def together_with_awaited(usual: int, awaited: int) -> int:
-    """Return how many requests to compute together if so many are usual, and so many have awaited last words.
+def together_with_awaited(usual: int, due: int, awaited: int) -> int:
+    """Return how many of so many due requests to compute together if so many have awaited last words.
 
-    There is room for one other request beside each of these.
+    There is room for one other request beside each of these. If many more requests are due than usual, the machine does
+    not keep up, and small batches would make it slower still.
     """
-    return min(usual, max(FEWEST_WITH_AWAITED, 2 * awaited)) if awaited else usual
+    return min(usual, max(FEWEST_WITH_AWAITED, 2 * awaited)) if awaited and due <= 2 * usual else usual
 
 
 class Turn(Enum):

@@ -103,11 +103,13 @@ def test_awaited_last_words_wait_for_callers_who_have_used_less_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usual", "awaited", "together"), [(16, 0, 16), (16, 1, 4), (16, 2, 4), (16, 3, 6), (16, 9, 16), (2, 1, 2)]
+    ("due", "awaited", "together"),
+    [(20, 0, 16), (20, 1, 4), (20, 2, 4), (20, 3, 6), (20, 9, 16), (32, 1, 4), (33, 1, 16)],
 )
-def test_awaited_last_words_are_computed_in_small_batches(usual: int, awaited: int, together: int) -> None:
-    """A batch with awaited last words is small, but half of a larger one may be other requests."""
-    assert together_with_awaited(usual, awaited) == together
+def test_awaited_last_words_are_computed_in_small_batches(due: int, awaited: int, together: int) -> None:
+    """A batch with awaited last words is small, unless much more is due than is usually computed together."""
+    assert together_with_awaited(16, due, awaited) == together
+    assert together_with_awaited(2, due, awaited) == 2
 
 
 @pytest.mark.parametrize(
