@@ -281,7 +281,7 @@ class EventModel(ABC):
         )
         usual = max(FEWEST_TOGETHER, int(turn_s / self._step_s))
         size = usual
-        if recogniser.concurrent:
+        if recogniser.concurrent and not recogniser.pipelined:
             size = together_with_awaited(usual, len(due), sum(map(_is_awaited, due)))
         together, others = ordered[:size], ordered[size:]
         for request, chunk in others:
