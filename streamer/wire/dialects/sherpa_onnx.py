@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streamer.base.events import Done, Partial, ServerMessage, Word
+from streamer.base.events import Done, Error, Partial, ServerMessage, Word
 from streamer.base.events import Final as FinalMessage
 from streamer.base.json_types import JsonObject
 from streamer.base.text import json_text
@@ -115,6 +115,8 @@ class SherpaOnnx(AudioFirst):
                 yield from self._release()
         elif isinstance(message, Done) and self._ended:
             yield from self._finish()
+        elif isinstance(message, Error) and message.fatal:
+            yield from self._release()
 
     # Inside
 

@@ -12,18 +12,24 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamer.base.codes import ErrorCode
-from streamer.base.events import Done, Error, Flushed
+from streamer.base.events import Done, Error, Flushed, ServerMessage
+from streamer.wire.dialects import sherpa_onnx
 from streamer.wire.dialects.assemblyai import AssemblyAI
 from streamer.wire.dialects.audio_first import AudioFirst
+from streamer.wire.dialects.azure import Azure
 from streamer.wire.dialects.deepgram import DeepgramLive
 from streamer.wire.dialects.deepgram_flux import DeepgramFlux
 from streamer.wire.dialects.dialect import STOP, Dialect, Hangup
 from streamer.wire.dialects.elevenlabs import ElevenLabs
 from streamer.wire.dialects.formats import FORMATS, ROOTS
+from streamer.wire.dialects.openai_realtime import OpenAIRealtime
 from streamer.wire.dialects.soniox import Soniox
 from streamer.wire.dialects.speechmatics import Speechmatics
 from streamer.wire.dialects.speechmatics_agent import SpeechmaticsAgent
 from streamer.wire.dialects.vosk import Vosk
+from streamer.wire.dialects.whisperlivekit import WhisperLiveKit
+from streamer.wire.dialects.wyoming import Wyoming
+from tests.wire.dialects import azure_messages, wyoming_events
 from tests.wire.dialects.dialect_steps import final, opened, partial, started, take
 
 PAGE = Path("docs/how-to/your-own-dialect.md")
@@ -58,14 +64,19 @@ def test_the_page_shows_a_format_that_works() -> None:
     assert [text for message in (final("one"), Done(20)) for text in client.tell(message)] == ["one"]
 
 
+FLUSHED, DONE = Flushed(1000), Done(1000)
+
+
 class Request(NamedTuple):
     """How a client begins, how it asks for the end of what it says, and what the answer has."""
 
     kind: type[Dialect]
     query: str
     first: tuple[str | bytes, ...]
-    text: str
+    asks: str | bytes
     answer: str
+    by: ServerMessage = FLUSHED
+    """What of the session brings the answer."""
 
 
 SECOND = bytes(32_000)
@@ -78,6 +89,9 @@ SPEECHMATICS = {
 CHUNK = {"message_type": "input_audio_chunk", "audio_base_64": base64.b64encode(SECOND).decode(), "commit": False}
 COMMIT = {**CHUNK, "audio_base_64": "", "commit": True}
 FORCE = '{"message":"ForceEndOfUtterance","timestamp":1.0}'
+NO_TURNS = {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}}
+APPEND = {"type": "input_audio_buffer.append", "audio": base64.b64encode(SECOND).decode()}
+WYOMING = {"rate": 16_000, "width": 2, "channels": 1}
 LINEAR = "encoding=linear16&sample_rate=16000"
 REQUESTS = {
     "Deepgram": Request(DeepgramLive, LINEAR, (SECOND,), '{"type":"Finalize"}', r'"from_finalize":true'),
@@ -94,18 +108,45 @@ REQUESTS = {
         SpeechmaticsAgent, "", (json.dumps(SPEECHMATICS), SECOND), FORCE, r'"AddSegment"|"EndOfTurn"'
     ),
     "Vosk": Request(Vosk, "", (SECOND,), '{"reset":1}', r'"text"'),
+    "OpenAI": Request(
+        OpenAIRealtime,
+        "",
+        (json.dumps(NO_TURNS), json.dumps(APPEND)),
+        '{"type":"input_audio_buffer.commit"}',
+        r"transcription\.completed",
+    ),
+    "Azure": Request(
+        Azure,
+        "",
+        (azure_messages.audio(azure_messages.header() + SECOND),),
+        azure_messages.audio(),
+        "EndOfDictation|turn.end",
+        DONE,
+    ),
+    "sherpa-onnx": Request(
+        sherpa_onnx.SherpaOnnx, "", (SECOND,), sherpa_onnx.END, f'"is_eof":true|{sherpa_onnx.ENDED}', DONE
+    ),
+    "WhisperLiveKit": Request(WhisperLiveKit, "", (SECOND,), b"", "ready_to_stop", DONE),
+    "Wyoming": Request(
+        Wyoming,
+        "",
+        (wyoming_events.event("audio-start", WYOMING), wyoming_events.event("audio-chunk", WYOMING, SECOND)),
+        wyoming_events.event("audio-stop"),
+        r'"transcript"',
+        DONE,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_failure_looks_like_an_answer(name: str) -> None:
-    """A client that waits for the end of what it said gets it from a flush, and never from a failure."""
+    """A client that waits for the end of what it said gets it from its session, and never from a failure."""
     request = REQUESTS[name]
     failure = Error(ErrorCode.FAILED, "It failed.", fatal=True)
-    for last, answered in ((Flushed(1000), True), (failure, False)):
+    for last, answered in ((request.by, True), (failure, False)):
         client = opened(request.kind, request.query)
         list(client.greet())
-        take(client, *request.first, request.text)
+        take(client, *request.first, request.asks)
         heard = (final("one"), partial("tw", 1100, 1500), last)
-        texts = [json.dumps(json.loads(text), separators=(",", ":")) for each in heard for text in client.tell(each)]
-        assert bool(re.search(request.answer, "".join(texts))) is answered, texts
+        texts = "".join(text for each in heard for text in client.tell(each))
+        assert bool(re.search(request.answer, texts)) is answered, texts

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamer.base.events import Done, Partial
+from streamer.base.codes import ErrorCode
+from streamer.base.events import Done, Error, Partial
 from streamer.base.events import Final as FinalMessage
 from streamer.wire.dialects.dialect import STOP, Reply
 from streamer.wire.dialects.sherpa_onnx import END, ENDED, Result, SherpaOnnx
@@ -24,7 +25,7 @@ def results(texts: Any) -> list[Any]:
     return [json.loads(text) if text != ENDED else ENDED for text in texts]
 
 
-def tell(client: SherpaOnnx, *messages: Partial | FinalMessage | Done) -> list[Any]:
+def tell(client: SherpaOnnx, *messages: Partial | FinalMessage | Done | Error) -> list[Any]:
     return results([text for message in messages for text in client.tell(message)])
 
 
@@ -66,6 +67,14 @@ def test_the_end() -> None:
     assert started(take(client, SECOND))
     [again] = tell(client, partial("four", 100))
     assert (again["segment"], again["start_time"], again["timestamps"]) == (0, 0.0, [0.1])
+
+
+def test_a_failure_after_the_end() -> None:
+    """The words that are final come still, and neither the last message nor the word behind it."""
+    client = opened(SherpaOnnx)
+    take(client, SECOND, END)
+    told = tell(client, final("one", 0, 1000), Error(ErrorCode.FAILED, "It failed.", fatal=True))
+    assert [(each["text"], each["is_final"], each["is_eof"]) for each in told] == [("one", True, False)]
 
 
 def test_an_end_without_audio() -> None:
