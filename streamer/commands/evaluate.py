@@ -256,7 +256,7 @@ def _fail(reason: str, status: int = 1) -> int:
 
 # The arguments of commands that recognise a manifest: which recordings, and with which service or engine.
 
-PRECISIONS: Final = ("float32", "bfloat16")
+PRECISIONS: Final = ("int8", "float32", "bfloat16")
 HALVES: Final = ("first", "second")
 
 

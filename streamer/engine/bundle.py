@@ -37,6 +37,7 @@ from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel, Neur
 from streamer.engine.language.reading_graph import CompiledReading
 from streamer.engine.loading_times import LOADING
 from streamer.engine.model_file import ModelFileError
+from streamer.engine.network_graphs import Precision
 from streamer.engine.reader.alignment import Aligner
 from streamer.engine.reader.combination import READER_FILE, Mixtures
 from streamer.engine.reader.line_language import LineLanguage
@@ -54,8 +55,6 @@ LEXICON_FILE = "lexicon.safetensors"
 LETTERS_FILE = "letters.safetensors"
 SEARCH_FILE = "search.json"
 _LOG: Final = logging.getLogger(__name__)
-GRAPH_PRECISION = "float32"
-"""The number format in which graphs compute."""
 SEARCH_HEADS = ("phones", "characters")  # the heads of the encoder that the searches read
 
 
@@ -111,8 +110,10 @@ def load_acoustic_model(
 ) -> SpeechModel:
     """Load the acoustic model of a bundle, with its activity network if wanted. BundleError says what is wrong."""
     _check_heads(folder, read_description(folder))
-    if computes_graphs(device) and precision in (None, GRAPH_PRECISION):
-        return AcousticModel.load(folder, activity=activity)
+    if computes_graphs(device) and precision in (None, *(each.value for each in Precision)):
+        return AcousticModel.load(folder, activity=activity, precision=Precision(precision or Precision.BYTES))
+    if precision == Precision.BYTES.value:
+        raise BundleError(f"only onnxruntime on a CPU computes {folder} in {precision}")
     if device == CPU and precision is None:
         _LOG.warning("Torch computes %s on the CPU, which takes more memory: onnxruntime is not installed", folder)
     import_torch()

@@ -14,6 +14,7 @@ from streamer.engine.acoustics.acoustic_model import AcousticModel
 from streamer.engine.acoustics.acoustics import SlotActivity
 from streamer.engine.acoustics.streaming_model import Emissions
 from streamer.engine.bundle import assemble_recogniser, load_recogniser
+from streamer.engine.network_graphs import Precision
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_options import StreamOptions
@@ -126,7 +127,8 @@ def test_a_second_pass_reads_whole_segments(recogniser: Recogniser) -> None:
 
 def test_graphs_compute_what_torch_computes(bundle: Path) -> None:
     """On a CPU, onnxruntime computes all of it: emissions of steps and of whole segments, and glances."""
-    models: list[AcousticModel | AcousticNetwork] = [AcousticModel.load(bundle), AcousticNetwork.load(bundle)]
+    in_fractions = AcousticModel.load(bundle, precision=Precision.FULL)
+    models: list[AcousticModel | AcousticNetwork] = [in_fractions, AcousticNetwork.load(bundle)]
     states = [model.make_state(3) for model in models]
     audio = np.frombuffer(pcm("talk.flac", 6.0), np.int16).copy()
     for start, own in enumerate((144, 336, 624, 144, 624)):

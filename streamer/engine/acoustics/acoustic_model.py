@@ -36,6 +36,7 @@ from streamer.engine.acoustics.streaming_model import (
     SlotNetwork,
     StreamingModel,
 )
+from streamer.engine.network_graphs import Precision
 from streamer.engine.waiting import Work
 
 
@@ -71,7 +72,13 @@ class AcousticModel:
     sample_rate = SAMPLE_RATE
     ahead_samples = 0
 
-    def __init__(self, description: ModelDescription, weights: Weights, activity: SlotNetwork | None = None) -> None:
+    def __init__(
+        self,
+        description: ModelDescription,
+        weights: Weights,
+        activity: SlotNetwork | None = None,
+        precision: Precision = Precision.BYTES,
+    ) -> None:
         self.description = description
         self.frame_samples = description.encoder.frame_samples
         self.name = description.name
@@ -79,7 +86,7 @@ class AcousticModel:
         self.step_ms = description.step_ms
         self.features = LogMel(weights["features.mean"], weights["features.deviation"], description.encoder.hop)
         encoder = within(weights, "encoder")
-        self._encoder = compiled_encoder(description.encoder, encoder)
+        self._encoder = compiled_encoder(description.encoder, encoder, precision)
         self._reads_features = isinstance(description.encoder, EncoderConfig)
         # How many samples before a step its frames need.
         self.context = max(self.features.context, 0 if self._reads_features else self._encoder.context)
@@ -88,13 +95,15 @@ class AcousticModel:
         self._pieces: PieceEnergies | None = None  # of the same slots
 
     @classmethod
-    def load(cls, folder: Path | str, *, activity: bool = True) -> AcousticModel:
+    def load(
+        cls, folder: Path | str, *, activity: bool = True, precision: Precision = Precision.BYTES
+    ) -> AcousticModel:
         """Read the model of a bundle, with its activity network if wanted. BundleError says what is wrong."""
         description, path = read_description(Path(folder)), Path(folder) / WEIGHTS_FILE
         network = load_activity(Path(folder)) if activity else None
         weights = read_weights(path)
         try:
-            return cls(description, weights, network)
+            return cls(description, weights, network, precision)
         except (KeyError, ValueError, RuntimeError) as error:
             raise BundleError(f"{path} does not fit the description of the model: {error}") from error
 

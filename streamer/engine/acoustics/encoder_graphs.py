@@ -33,6 +33,7 @@ from streamer.engine.network_graphs import (
     Layer,
     NetworkWriter,
     Origin,
+    Precision,
     behind,
     layer_of,
 )
@@ -53,14 +54,14 @@ class CompiledEncoder(CompiledGraph, ABC):
     context = 0  # how many inputs before a step are among those of the step
     per_frame: int  # how many inputs a frame of the blocks has
 
-    def __init__(self, config: AnyEncoder, graph: EncoderGraph, weights: PartOfWeights) -> None:
+    def __init__(self, config: AnyEncoder, graph: EncoderGraph, weights: PartOfWeights, precision: Precision) -> None:
         if config.left_frames < config.largest_chunk:
             raise ValueError(f"left_frames {config.left_frames} is less than the longest step, {config.largest_chunk}")
         # onnxruntime computes layer normalisation and the sum before it several times slower if it fuses them. Plans of
         # the memory are left out: one for each size of a batch would take much memory and save little time.
         super().__init__(
             graph.written,
-            origin=Origin("encoder", [json.dumps(config.to_json()), weights.checksum], weights.size),
+            origin=Origin("encoder", [json.dumps(config.to_json()), weights.checksum, precision.value], weights.size),
             without=["SkipLayerNormFusion"],
             plans=False,
         )
@@ -121,11 +122,11 @@ class CompiledEncoder(CompiledGraph, ABC):
         return frames_out
 
 
-def compiled_encoder(config: AnyEncoder, weights: Weights) -> CompiledEncoder:
+def compiled_encoder(config: AnyEncoder, weights: Weights, precision: Precision = Precision.BYTES) -> CompiledEncoder:
     """Return an encoder of this kind as a graph. The names of its weights do not begin with `encoder.`."""
     if isinstance(config, EncoderConfig):
-        return CompiledConformer(config, weights)
-    return CompiledMoonshine(config, weights)
+        return CompiledConformer(config, weights, precision)
+    return CompiledMoonshine(config, weights, precision)
 
 
 def _layers_first(layers: int, slots: int, *shape: int) -> Floats:
@@ -156,9 +157,8 @@ class EncoderGraph(ABC):
     are the frames, the keys and values of the chunk in the order of `windows`, and those of its kind.
     """
 
-    def __init__(self, config: AnyEncoder, weights: Weights) -> None:
-        self._shape, self._weights = config, weights
-        self._graph = NetworkWriter()
+    def __init__(self, config: AnyEncoder, weights: Weights, graph: NetworkWriter) -> None:
+        self._shape, self._weights, self._graph = config, weights, graph
         self._new_windows: list[str] = []
 
     def written(self) -> bytes:
@@ -248,9 +248,9 @@ class CompiledConformer(CompiledEncoder):
 
     per_frame = SUBSAMPLING
 
-    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
+    def __init__(self, config: EncoderConfig, weights: Weights, precision: Precision) -> None:
         part = within(weights, "")
-        super().__init__(config, ConformerGraph(config, part), part)
+        super().__init__(config, ConformerGraph(config, part, precision.writer()), part, precision)
         self._config, self._pasts = config, pasts(config.layers)
 
     def make_state(self, slots: int) -> ModelState:
@@ -283,15 +283,15 @@ def pasts(layers: int) -> list[str]:
 class ConformerGraph(EncoderGraph):
     """Also has the inputs `mel` and the names in `pasts`, and an output for the inputs of the convolutions."""
 
-    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
-        super().__init__(config, weights)
+    def __init__(self, config: EncoderConfig, weights: Weights, graph: NetworkWriter) -> None:
+        super().__init__(config, weights, graph)
         self._config = config
         self._new_pasts: list[str] = []
 
     def _stem(self) -> str:
         graph, first, second = self._graph, *(layer_of(self._weights, name) for name in ("stem.first", "stem.second"))
         mel = graph.input("mel", [BATCH, "hops", self._config.mels])
-        frames = graph.strided(graph.silu(graph.strided(mel, first, 2)), second, 2)
+        frames = graph.strided(graph.silu(graph.strided(mel, first, 2, exact=True)), second, 2)
         return graph.norm(frames, layer_of(self._weights, "stem.norm"))
 
     def _block(self, rows: str, block: Weights, layer: int) -> str:
@@ -355,9 +355,9 @@ class CompiledMoonshine(CompiledEncoder):
     context = STEM_CONTEXT
     per_frame = STEM_SAMPLES
 
-    def __init__(self, config: MoonshineConfig, weights: Weights) -> None:
+    def __init__(self, config: MoonshineConfig, weights: Weights, precision: Precision) -> None:
         part = within(weights, "")
-        super().__init__(config, MoonshineGraph(config, part), part)
+        super().__init__(config, MoonshineGraph(config, part, precision.writer()), part, precision)
 
     def make_state(self, slots: int) -> ModelState:
         """Return a fresh state for this many slots, also of the loudness."""
@@ -385,7 +385,7 @@ class MoonshineGraph(EncoderGraph):
         )
         samples = graph.input("samples", [BATCH, "samples", 1])
         first = Layer(stem["first.weight"], np.zeros(self._shape.width, np.float32))
-        hidden = graph.node("Tanh", graph.strided(graph.after_zeros(samples, 1), first, first_stride))
+        hidden = graph.node("Tanh", graph.strided(graph.after_zeros(samples, 1), first, first_stride, exact=True))
         scale, second = layer_of(stem, "norm"), layer_of(stem, "second")
         # The scaling and shifting of the norm are those of the layer behind it.
         shifted = second.bias + np.einsum("oik,i->o", second.weight, scale.bias)

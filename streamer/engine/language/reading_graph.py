@@ -73,7 +73,7 @@ def reading_graph(weights: ReadingWeights) -> bytes:
     halves = graph.input("halves", [BATCH, 2 * vector], ElementType.UINT8)
     output, cell = graph.part(memories, 0, size), graph.part(memories, size, 2 * size)
     bias, more_bias = (weights.of(f"recall.bias_{part}_l0") for part in ("ih", "hh"))
-    of_words = graph.node("Mul", graph.product(halves, 1.0, "recall.weight_ih_l0", halves=True), scales)
+    of_words = graph.node("Mul", graph.byte_product(halves, 1.0, "recall.weight_ih_l0", halves=True), scales)
     of_output = graph.of_output(output, "recall.weight_hh_l0", bias + more_bias)
     gates = graph.node("Add", of_output, of_words)
     input_gate, forget_gate, content, output_gate = graph.nodes("Split", gates, results=4, axis=1)
@@ -100,9 +100,11 @@ class ByteProducts(NetworkWriter):
         coarse = self.node("QuantizeLinear", output, scale, self._zero)
         left = self.node("Sub", output, self.node("DequantizeLinear", coarse, scale, self._zero))
         fine = self.node("QuantizeLinear", left, self._scale(_FINE), self._zero)
-        return self.node("Add", self.product(coarse, _COARSE, name, bias), self.product(fine, _FINE, name))
+        return self.node("Add", self.byte_product(coarse, _COARSE, name, bias), self.byte_product(fine, _FINE, name))
 
-    def product(self, rows: str, scale: float, name: str, bias: Floats | None = None, *, halves: bool = False) -> str:
+    def byte_product(
+        self, rows: str, scale: float, name: str, bias: Floats | None = None, *, halves: bool = False
+    ) -> str:
         """Add the product of rows of bytes and these weights. `halves`: two bytes of a row are added up before it."""
         if name not in self._tables:
             table = self._weights.arrays[name].T
