@@ -142,8 +142,10 @@ class EditableGraph:
                 self.outputs.append(port_of(content, part_of(value)).name)
         # Old exports list their weights among the inputs too.
         self.inputs = [port for port in ports if port.name not in self.weights]
-        self.version = _version(content, (part_of(value) for number, value in self._model if number == _OPSET))
-        """The version of the operators."""
+        self._versions = _versions(content, (part_of(value) for number, value in self._model if number == _OPSET))
+        self.version = self._versions.get("", 0)
+        """The version of the standard operators."""
+        self._opsets: list[bytes] = []
         self._added: list[bytes] = []
 
     def add_numbers(self, name: str, numbers: Sequence[int]) -> str:
@@ -154,6 +156,12 @@ class EditableGraph:
         """Add a constant. Return its name."""
         self._added.append(tensor.content(name))
         return name
+
+    def need(self, domain: str) -> None:
+        """Note that nodes have operators of this domain."""
+        if domain not in self._versions:
+            self._versions[domain] = 1
+            self._opsets.append(encode([(1, domain.encode()), (2, 1)]))
 
     def content(self) -> bytes:
         """Return the content of a file with this graph."""
@@ -181,7 +189,8 @@ class EditableGraph:
 
     def _file(self, parts: Iterable[tuple[int, int | bytes | memoryview]]) -> bytes:
         graph = pieces(parts)
-        return encode((number, graph if number == _GRAPH else self._view_of(value)) for number, value in self._model)
+        model = ((number, graph if number == _GRAPH else self._view_of(value)) for number, value in self._model)
+        return encode([*model, *((_OPSET, opset) for opset in self._opsets)])
 
     def _view_of(self, value: Value) -> int | memoryview:
         return view_of(self._view, value)
@@ -228,10 +237,7 @@ def _port_content(port: Port) -> bytes:
     return encode([(1, port.name.encode()), (2, encode([(1, encode([(1, port.type), (2, shape)]))]))])
 
 
-def _version(content: Content, parts: Iterable[tuple[int, int]]) -> int:
-    """Return the version of the standard operators."""
-    for part in parts:
-        operators = values_of(content, part, 1, 2)
-        if not text_of(content, operators.get(1)):
-            return number_of(operators.get(2, 0))
-    return 0
+def _versions(content: Content, parts: Iterable[tuple[int, int]]) -> dict[str, int]:
+    """Return the versions of the operators by their domain; the standard ones have none."""
+    operators = (values_of(content, part, 1, 2) for part in parts)
+    return {text_of(content, each.get(1)): number_of(each.get(2, 0)) for each in operators}

@@ -6,9 +6,10 @@ stream would depend on the other streams. This module replaces the first line of
     DynamicQuantizeLinear(x) -> MatMulInteger(x', w') -> Cast -> Mul(scale of x * scale of w)
     DequantizeLinear(w', scale of w) -> MatMul(x, w)
 
-Convolutions (`ConvInteger`) are replaced in the same way. Recurrent networks round inside (`DynamicQuantizeLSTM`), and
-their weights have another order of axes. onnxruntime computes the weights only once, when it loads the graph. Weights
-in int8 that are looked up row by row (`Gather`, `DequantizeLinear`) stay as they are, because their scales are fixed.
+`byte_products` may then round each row of a product by itself. Convolutions (`ConvInteger`) are replaced in the same
+way. Recurrent networks round inside (`DynamicQuantizeLSTM`), and their weights have another order of axes. onnxruntime
+computes the weights only once, when it loads the graph. Weights in int8 that are looked up row by row (`Gather`,
+`DequantizeLinear`) stay as they are, because their scales are fixed.
 """
 
 from __future__ import annotations

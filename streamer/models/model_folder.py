@@ -162,7 +162,7 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
 
 
 def _only(folder: Path, part: str, names: list[str]) -> str:
-    """Return the file of this part, if possible with full numbers: int8 is less exact, and not faster here."""
+    """Return the file of this part, if possible with full numbers, because int8 is less exact."""
     full = [name for name in names if not name.endswith(_INT8)] or names
     if len(full) > 1:
         files = ", ".join(full)

@@ -27,11 +27,12 @@ PUBLIC_BYTES: Final = 150_000_000
 # The state of a stream if it is not known: no model of the catalogue has more.
 STATE_BYTES: Final = 8_000_000
 
-_FLOAT_BYTES: Final = 4  # weights in int8 are turned into full numbers
-# While a graph is opened, it is there as it was, rewritten, and as onnxruntime reads it (docs/how-to/models.md). The
-# first of these is small if it is in int8.
+# The bytes of a weight. Tables in int8 stay bytes, but convolutions become full numbers: an eighth of a Conformer.
+_FLOAT_BYTES: Final = 4.0
+_INT8_BYTES: Final = 1.5
+# While a graph is opened, it is there as it was, rewritten, and as onnxruntime reads it (docs/how-to/models.md).
 _COPIES: Final = 3
-_COPIES_INT8: Final = 2
+_COPIES_OF_FILES: Final = 2  # where nothing is rewritten
 _BUSY: Final = 0.9  # of the processors may be used by sessions, as with `serve --sessions auto`
 # Words should follow the voice: a longer step is taken only if there is no shorter one.
 _LONGEST_STEP_MS: Final = 640
@@ -113,16 +114,16 @@ def this_machine() -> Machine:
 
 
 def weight_bytes(graph: Path) -> int:
-    """Return about how many bytes the weights of this graph take once they are full numbers."""
-    return graph.stat().st_size * (_FLOAT_BYTES if ".int8" in graph.name else 1)
+    """Return about how many bytes the weights of this graph take once they are loaded."""
+    return round(graph.stat().st_size * (_INT8_BYTES if ".int8" in graph.name else 1))
 
 
 @dataclass(frozen=True)
 class FilesSay:
     """What the files of a model say, if it is here.
 
-    `file_bytes`, `state_bytes`: of its graphs in full numbers and of a stream. `times_computed`: how often it computes
-    each moment. `one_by_one`: its streams cannot be computed together.
+    `file_bytes`, `state_bytes`: of its graphs once they are loaded, and of a stream. `times_computed`: how often it
+    computes each moment. `one_by_one`: its streams cannot be computed together.
     """
 
     file_bytes: int | None = None
@@ -134,15 +135,16 @@ class FilesSay:
 def needs_of(model: KnownModel, machine: Machine, costs: CostTable, files: FilesSay = FilesSay()) -> Needs | None:
     """Return what this model needs. None if neither its weights nor its size are known."""
     file_bytes, state_bytes = files.file_bytes, files.state_bytes
+    of_weight = _INT8_BYTES if "int8" in model.name else _FLOAT_BYTES
     if model.million_weights is not None:
-        weights, basis = round(model.million_weights * 1e6) * _FLOAT_BYTES, Basis.WEIGHTS
+        weights, basis = round(model.million_weights * 1e6 * of_weight), Basis.WEIGHTS
     elif file_bytes is not None:
         weights, basis = file_bytes, Basis.FILES
     elif model.archive_bytes is not None:
         weights, basis = model.archive_bytes, Basis.ARCHIVE
     else:
         return None
-    million = weights / _FLOAT_BYTES / 1e6
+    million = weights / of_weight / 1e6
     single = bool(model.files)
     alone = costs.cores(million, shared=False, single_files=single)
     shared = costs.cores(million, shared=not files.one_by_one, single_files=single)
@@ -151,9 +153,9 @@ def needs_of(model: KnownModel, machine: Machine, costs: CostTable, files: Files
     times = files.times_computed or model.times_computed or 1.0
     alone, shared = alone * times, shared * times
     stream = (state_bytes or STATE_BYTES) + STREAM_BYTES
-    process = PUBLIC_BYTES + weights * (_COPIES_INT8 if "int8" in model.name else _COPIES)
+    process = PUBLIC_BYTES + weights * _COPIES
     if model.files and model.archive_bytes is not None:  # their weights stay as they are in the files
-        process = PUBLIC_BYTES + model.archive_bytes * _COPIES_INT8
+        process = PUBLIC_BYTES + model.archive_bytes * _COPIES_OF_FILES
     sessions = 0
     # A process computes on one processor, so a stream that needs more than that falls behind.
     if alone <= _BUSY * min(1.0, machine.processors):

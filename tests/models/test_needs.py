@@ -122,11 +122,21 @@ def test_from_what_the_size_follows(costs: CostTable, tmp_path: Path) -> None:
     assert needs_of(model(), DESK, CostTable(tmp_path / "none.json")) is None
 
 
-def test_weights_in_int8_take_four_times_their_file(tmp_path: Path) -> None:
-    """They are turned into full numbers when they are loaded."""
+def test_weights_in_int8_take_a_little_more_than_their_file(tmp_path: Path, costs: CostTable) -> None:
+    """Tables stay bytes when they are loaded, and convolutions become full numbers. Time follows from their number."""
     for name in ("a.int8.onnx", "a.onnx"):
-        (tmp_path / name).write_bytes(b"12345")
-    assert [weight_bytes(tmp_path / name) for name in ("a.int8.onnx", "a.onnx")] == [20, 5]
+        (tmp_path / name).write_bytes(b"123456")
+    assert [weight_bytes(tmp_path / name) for name in ("a.int8.onnx", "a.onnx")] == [9, 6]
+    full, rounded, of_file = (
+        needs_of(model(name, million), DESK, costs, FilesSay(file_bytes, 0))
+        for name, million, file_bytes in (("a", 60, None), ("a-int8", 60, None), ("a-int8", None, 90_000_000))
+    )
+    assert full
+    assert rounded
+    assert of_file
+    assert full.memory_bytes - rounded.memory_bytes == 3 * 60_000_000 * 2.5
+    assert of_file.memory_bytes == rounded.memory_bytes
+    assert full.cores == rounded.cores == of_file.cores
 
 
 def test_the_recommendation(costs: CostTable) -> None:

@@ -63,7 +63,7 @@ class BatchGraph:
         self._unchecked: Counter[int] = Counter()  # how often each number came that is not checked
         self._checking = False
         self._last_step = float("-inf")
-        content = graph_content(graph)
+        content = graph_content(graph, placement)
         self._session: onnxruntime.InferenceSession | None = self._open(content)
         if self.alone:
             trial(self)
@@ -161,7 +161,7 @@ class BatchGraph:
             *(self._graph.path, reason),
         )
         self._values = self._session = None
-        self._session = self._open(graph_content(self._graph))
+        self._session = self._open(graph_content(self._graph, self.placement))
 
     def _open(self, content: bytes) -> onnxruntime.InferenceSession:
         """Open a session for this content, on the CPU if the device cannot be used."""

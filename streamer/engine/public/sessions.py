@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import onnxruntime
 
 from streamer.base.package import install_command
+from streamer.models.byte_products import multiply_bytes
 from streamer.models.faster_graph import faster_graph, with_free_batch
 from streamer.models.int8_graph import Int8Graph
 from streamer.models.model_folder import ModelFolderError
@@ -38,16 +39,18 @@ def open_ort(graph: GraphFile) -> onnxruntime.InferenceSession:
         raise _refused(graph, error) from error
 
 
-def graph_content(graph: GraphFile) -> bytes:
-    """Return the content of a file, rewritten for its computation. ModelFolderError if that fails.
+def graph_content(graph: GraphFile, placement: Placement | None = None) -> bytes:
+    """Return the content of a file, rewritten for its computation there. ModelFolderError if that fails.
 
-    A graph in int8 is computed in full numbers, so that the results of a stream do not depend on other streams. Parts
-    that onnxruntime computes slowly are replaced.
+    A graph in int8 rounds each row by itself on a CPU, and computes in full numbers elsewhere, so that the results of a
+    stream do not depend on other streams. Parts that onnxruntime computes slowly are replaced.
     """
     try:
         content = graph.path.read_bytes()
         if graph.quantised:
             content = Int8Graph(content).full_content()
+            if placement is None or placement.kind is DeviceKind.CPU:
+                content = multiply_bytes(content)
         if graph.freed:
             content = with_free_batch(content, graph.freed)
         return faster_graph(content)
