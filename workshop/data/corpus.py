@@ -235,6 +235,9 @@ def write_given(
     with replacing(folder / manifest, "w") as table:
         for values in (COLUMNS, *map(astuple, written)):
             table.write("\t".join(map(str, values)) + "\n")
+    while (left_over := folder / f"{name}-{number:03d}.tar").exists():  # an earlier run wrote more
+        left_over.unlink()
+        number += 1
     return written
 
 

@@ -100,3 +100,14 @@ def test_what_is_written_can_be_prepared(tmp_path: Path, monkeypatch: pytest.Mon
     assert [utterance.text for utterance, _ in found] == ["good morning"] * 3
     for (_, samples), recording in zip(found, recordings, strict=True):
         assert (samples == decode(recording, "")).all()
+
+
+def test_shards_of_an_earlier_run_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that writes less leaves nothing of one that wrote more, and no file of another name is touched."""
+    monkeypatch.setattr(corpus, "SHARD_BYTES", 1)
+    (tmp_path / "others-001.tar").write_bytes(b"")
+    for count in (3, 1):
+        rows = [Row("", f"{number}.wav", 0.5, "clips", f"{number}", "GOOD MORNING") for number in range(count)]
+        write_given(tmp_path, "clips", [(row, wav(0.5, 1)) for row in rows])
+        shards = sorted(path.name for path in tmp_path.glob("*.tar"))
+        assert shards == [*(f"clips-{number:03d}.tar" for number in range(count)), "others-001.tar"]
