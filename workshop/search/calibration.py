@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from streamer.base.limits import WHOLE_MS
+from streamer.base.limits import READER, WHOLE_MS
 from streamer.commands.accuracy.word_errors import RIGHT, pair_words
 from streamer.commands.accuracy.word_figures import JudgedConfidence, TimeOffset, reliability, time_errors
 from streamer.commands.accuracy.word_sections import table
@@ -144,6 +144,22 @@ def judged(
     ]
 
 
+def moved(former: Calibration, ours: Mapping[int, StepCalibration]) -> dict[int, StepCalibration]:
+    """Return the fits of a reader's words beside our new ones: they end as much before or after ours as they did.
+
+    Their confidence stays as it was, until `fit_reader.py` fits it.
+    """
+    return {
+        step_ms: StepCalibration(
+            fit.start_ms,
+            fit.end_ms + former.end_ms(step_ms, READER) - former.end_ms(step_ms, LEXICON),
+            former.fit(step_ms, READER).evidence,
+        )
+        for step_ms, fit in ours.items()
+        if step_ms != WHOLE_MS
+    }
+
+
 def calibrate(
     bundle: Path, work: Path, name: str, cache: Path, steps: Sequence[int] | None, tell: Callable[[str], None]
 ) -> str:
@@ -181,8 +197,10 @@ def calibrate(
             ]
             fits[search][step_ms] = fitted(by_step[search, step_ms][0], frame_ms)
             tell(f"{search}, {step_ms} ms: {fits[search][step_ms]}")
-    calibration = Calibration(fits)
     path = bundle / CALIBRATION_FILE
+    if path.is_file() and READER in (former := Calibration.load(path)).fits:
+        fits[READER] = moved(former, fits[LEXICON])
+    calibration = Calibration(fits)
     calibration.save(path)
     tell(f"wrote {path}")
     header = ["search, step", "start", "90th %", "end", "90th %", "words", "calibration error", "ranking", "of finals"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from streamer.base.limits import WHOLE_MS
+from streamer.base.limits import READER, WHOLE_MS
 from streamer.engine.acoustics.bundle_files import WEIGHTS_FILE, ModelDescription, read_description
 from streamer.engine.acoustics.encoder_config import AnyEncoder, CtcHead, EncoderConfig, MoonshineConfig
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
@@ -21,7 +21,13 @@ from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.networks.acoustic_network import AcousticNetwork
 from streamer.engine.search.search import BeamOptions
-from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
+from streamer.engine.text.calibration import (
+    CALIBRATION_FILE,
+    LEXICON,
+    Calibration,
+    ConfidenceWeights,
+    StepCalibration,
+)
 from workshop.acoustic import units
 from workshop.data.alignment import alignment_path
 from workshop.data.corpus import CorpusError, Utterance, write_corpus
@@ -129,6 +135,19 @@ def test_what_is_known_is_found(folder: Path) -> None:
         assert float(ranking) > 0.7
     assert fit(folder) == tables
     assert (folder / CALIBRATION_FILE).read_bytes() == written
+
+
+def test_words_of_a_reader_stay_beside_ours(folder: Path) -> None:
+    """They end as much later than ours as before, with the confidence that they had."""
+    [step_ms] = read_description(folder).step_ms
+    sure = ConfidenceWeights(1.0, 2.0, 0.0, 0.0, 0.0)
+    before = {LEXICON: StepCalibration(-200, -120), READER: StepCalibration(-200, -90, sure)}
+    Calibration({search: {step_ms: own} for search, own in before.items()}).save(folder / CALIBRATION_FILE)
+    fit(folder)
+    after = Calibration.load(folder / CALIBRATION_FILE)
+    assert after.end_ms(step_ms) != -120
+    expected = StepCalibration(after.start_ms(step_ms), after.end_ms(step_ms) + 30, sure)
+    assert after.fits[READER] == {step_ms: expected}
 
 
 def test_only_the_first_half_is_fitted(folder: Path) -> None:
