@@ -22,6 +22,7 @@ from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.array_memory import MappedFile
 from streamer.engine.file_cache import LEAST, Part, cached_folder, fingerprint
 from streamer.engine.public.sessions import WEIGHTS, new_session, open_optimised, write_optimised
+from streamer.models.byte_products import RowProducts
 from streamer.models.graph_writer import CONTRIBUTED, GraphWriter
 from streamer.models.onnx_file import ElementType
 
@@ -206,8 +207,7 @@ class ByteLayers(NetworkWriter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._one, self._zero = self.array(np.ones(())), self.constant(bytes([_ZERO]), [], ElementType.UINT8)
-        self._rounded = dict[str, tuple[str, str]]()
+        self._products = RowProducts(self, _ROW_BITS)
 
     def linear(self, rows: str, weight: Floats, bias: Floats) -> str:
         """Add a linear layer on rows. The weight has the order of axes that torch uses."""
@@ -215,29 +215,13 @@ class ByteLayers(NetworkWriter):
 
     def product(self, rows: str, weight: Floats, bias: Floats) -> str:
         """Add the same on rows of any number of axes, for a weight [inputs, outputs]."""
-        scales = np.maximum(np.abs(weight).max(0), _LEAST) / _LARGEST_WEIGHT
+        scales = np.maximum(np.abs(weight).max(0), _LEAST_WEIGHT) / _LARGEST_BYTE
         table = np.rint(weight / scales).astype(np.int8)
         content = self.constant(table.tobytes(), table.shape, ElementType.INT8)
-        rounded, row_scales = self._bytes(rows)
-        inputs = (rounded, content, self._one, self.array(scales), self._zero)
-        product = self.node("MatMulIntegerToFloat", *inputs, domain=CONTRIBUTED)
-        return self.node("Add", self.node("Mul", product, row_scales), self.array(bias))
-
-    def _bytes(self, rows: str) -> tuple[str, str]:
-        """Return rows as bytes, and the scale of each row. Layers that read the same rows share them."""
-        if rows not in self._rounded:
-            highest, lowest = (self.node(f"Reduce{end}", rows, axes=[-1], keepdims=1) for end in ("Max", "Min"))
-            largest = self.node("Max", highest, self.node("Neg", lowest), self.array(np.array(_LEAST)))
-            scales = self.node("Mul", largest, self.array(np.array(1 / _LARGEST)))
-            scaled = self.node("Mul", rows, self.node("Reciprocal", scales))
-            self._rounded[rows] = self.node("QuantizeLinear", scaled, self._one, self._zero), scales
-        return self._rounded[rows]
+        return self.node("Add", self._products.product(rows, content, self.array(scales)), self.array(bias))
 
 
-# Processors without operations for such products add up two of them in 16 bits. So that they have room, weights have
-# seven bits: 2 * 255 * 64 is less than 2 ** 15. The numbers of a row have eight, because a few of them are far larger
-# than the others.
-_ZERO: Final = 128  # the byte that means 0
-_LARGEST: Final = 127
-_LARGEST_WEIGHT: Final = 64
-_LEAST: Final = 1e-8
+# A few numbers of a row are far larger than the others, so rows have one of the 15 bits more than weights.
+_ROW_BITS: Final = 8
+_LARGEST_BYTE: Final = 64  # 2 * 255 * 64 is less than 2 ** 15
+_LEAST_WEIGHT: Final = 1e-8

@@ -1,113 +1,150 @@
-"""Rewrites products with weights in bytes, so that bytes are multiplied, and no row depends on another one.
+"""Products of rows in bytes, each with a scale of its own, so that no row depends on another one.
 
-`int8_graph` leaves products of full numbers. This module replaces the first line of nodes by the second, in which each
-row has a scale of its own instead of one for the whole batch:
-
-    DequantizeLinear(w', scale of w) -> MatMul(x, w)
     x' = QuantizeLinear(x / scales of the rows of x) -> MatMulIntegerToFloat(x', w', scale of w) -> Mul(scales)
 
-The weights stay bytes in memory.
+Exports in int8 have one scale for all rows of a batch instead. `int8_graph` makes products of full numbers of them,
+`DequantizeLinear(w', scale of w) -> MatMul(x, w)`, and `multiply_bytes` those above. The weights stay bytes in memory.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
-from typing import Final
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from streamer.models.editable_graph import EditableGraph, Node, Tensor
 from streamer.models.graph_writer import CONTRIBUTED
 from streamer.models.onnx_file import ElementType
 
-_FIRST_VERSION: Final = 13  # of operators: the first one with which this was tested
+_LEAST: Final = 1e-8  # a row of zeros has a scale, too
 _AXES_ARE_AN_INPUT: Final = 18  # from this version of operators on
+
+
+class NodeWriter(Protocol):
+    """Adds nodes and constants to a graph."""
+
+    version: int
+    """Of the standard operators."""
+
+    def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Sequence[int]) -> str:
+        """Add a node with one result, and return its name."""
+        ...
+
+    def constant(self, content: bytes, shape: Sequence[int], kind: ElementType) -> str:
+        """Add a constant, and return its name."""
+        ...
+
+
+class RowProducts:
+    """Writes products of rows in bytes. Those that read the same rows share their bytes.
+
+    Processors without operations for bytes add up two products in 16 bits. So the bits of rows and of tables, with
+    their signs, are 15 together.
+    """
+
+    def __init__(self, graph: NodeWriter, row_bits: int) -> None:
+        self._graph, self._rounded = graph, dict[str, tuple[str, str]]()
+        zero = 1 << (row_bits - 1)
+        self._zero = graph.constant(bytes([zero]), [], ElementType.UINT8)
+        self._one, self._least, self._step = (self._fraction(each) for each in (1.0, _LEAST, 1 / (zero - 1)))
+        self._axes = None
+        if graph.version >= _AXES_ARE_AN_INPUT:
+            self._axes = graph.constant(struct.pack("<q", -1), [1], ElementType.INT64)
+
+    def product(self, rows: str, table: str, scale: str, *zero: str) -> str:
+        """Add the product of rows and a table of bytes, which has a scale for all of it or for each column."""
+        rounded, scales = self._bytes(rows)
+        inputs = (rounded, table, self._one, scale, self._zero, *zero)
+        return self._graph.node("Mul", self._graph.node("MatMulIntegerToFloat", *inputs, domain=CONTRIBUTED), scales)
+
+    def _bytes(self, rows: str) -> tuple[str, str]:
+        """Return rows as bytes, and the scale of each row."""
+        if rows not in self._rounded:
+            write = self._graph.node
+            lowest = write("Neg", self._reduced("ReduceMin", rows))
+            scales = write("Mul", write("Max", self._reduced("ReduceMax", rows), lowest, self._least), self._step)
+            scaled = write("Mul", rows, write("Reciprocal", scales))
+            self._rounded[rows] = write("QuantizeLinear", scaled, self._one, self._zero), scales
+        return self._rounded[rows]
+
+    def _reduced(self, operator: str, rows: str) -> str:
+        if self._axes is None:
+            return self._graph.node(operator, rows, axes=[-1])
+        return self._graph.node(operator, rows, self._axes)
+
+    def _fraction(self, number: float) -> str:
+        return self._graph.constant(struct.pack("<f", number), [], ElementType.FLOAT)
+
+
+# Rewrites the products of a graph whose weights are bytes.
+
+_FIRST_VERSION: Final = 13  # of operators: the first one with which this was tested
 _TABLE: Final = 2  # the number of axes of a table
 _BYTES: Final = (ElementType.UINT8, ElementType.INT8)
-_PREFIX: Final = "rows_in_bytes"
-# Processors without operations for bytes add up two products in 16 bits. Weights have eight bits here, so rows have
-# seven: 2 * 127 * 128 is less than 2 ** 15.
-_ZERO: Final = 64
-_LARGEST: Final = 63
-_LEAST: Final = 1e-8  # a row of zeros has a scale, too
+_ROW_BITS: Final = 7  # tables have eight
 
 
 def multiply_bytes(content: bytes) -> bytes:
     """Return the content of a file whose products multiply bytes. If there is no such product, it is the same."""
     graph = EditableGraph(content)
-    makers = {output: node for node in graph.nodes for output in node.outputs}
-    readers: dict[str, int] = defaultdict(int)
-    for node in graph.nodes:
-        for name in node.inputs:
-            readers[name] += 1
-    tables = {
-        output: node
-        for output, node in makers.items()
-        if node.operator == "DequantizeLinear" and _is_table(graph, node) and output not in graph.outputs
-    }
-    products = [node for node in graph.nodes if node.operator == "MatMul" and node.inputs[1] in tables]
-    if graph.version < _FIRST_VERSION or not products:
+    tables = {node.outputs[0]: node for node in graph.nodes if _is_table(graph, node)}
+    read = Counter(node.inputs[1] for node in graph.nodes if _is_product(node, tables))
+    if graph.version < _FIRST_VERSION or not read:
         return content
-    writer = _Writer(graph)
-    replaced = {id(node): writer.product(node, tables[node.inputs[1]]) for node in products}
-    read = {name: sum(node.inputs[1] == name for node in products) for name in tables}
-    unread = {id(tables[name]) for name, count in read.items() if count == readers[name]}
-    graph.nodes = [part for node in graph.nodes if id(node) not in unread for part in replaced.get(id(node), [node])]
+    readers = Counter(name for node in graph.nodes for name in node.inputs)
+    unread = {name for name, count in read.items() if count == readers[name] and name not in graph.outputs}
+    writer = _AddedNodes(graph)
+    products = RowProducts(writer, _ROW_BITS)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if _is_product(node, tables):
+            products.product(node.inputs[0], *tables[node.inputs[1]].inputs)
+            nodes += writer.taken(node.outputs)
+        elif not unread.intersection(node.outputs):
+            nodes.append(node)
+    graph.nodes = nodes
     graph.need(CONTRIBUTED)
     return graph.content()
 
 
 def _is_table(graph: EditableGraph, node: Node) -> bool:
-    """Return whether a node turns a constant table of bytes into full numbers."""
+    """Return whether a node turns a constant table of bytes into full numbers, with no scale for a row of it."""
+    if node.operator != "DequantizeLinear" or node.number("axis", 1) != 1:
+        return False
     port = graph.weights.get(node.inputs[0])
     return port is not None and port.type in _BYTES and port.shape is not None and len(port.shape) == _TABLE
 
 
-class _Writer:
-    """Writes the nodes of products. Those that read the same rows share their bytes."""
+def _is_product(node: Node, tables: dict[str, Node]) -> bool:
+    return node.operator == "MatMul" and node.inputs[1] in tables
+
+
+class _AddedNodes:
+    """The nodes that are added to a graph."""
 
     def __init__(self, graph: EditableGraph) -> None:
-        self._rounded = set[str]()
-        self._axes_are_an_input = graph.version >= _AXES_ARE_AN_INPUT
-        self._axes = graph.add_numbers(f"{_PREFIX}_axes", [-1])
-        for name, number in (("one", 1.0), ("least", _LEAST), ("step", 1 / _LARGEST)):
-            graph.add(f"{_PREFIX}_{name}", Tensor(ElementType.FLOAT, (), struct.pack("<f", number)))
-        graph.add(f"{_PREFIX}_zero", Tensor(ElementType.UINT8, (), bytes([_ZERO])))
+        self.version = graph.version
+        self._graph, self._count, self._nodes = graph, 0, list[Node]()
 
-    def product(self, node: Node, table: Node) -> list[Node]:
-        """Return the nodes instead of this product with this table."""
-        [output], rows = node.outputs, node.inputs[0]
-        one, zero = (f"{_PREFIX}_{name}" for name in ("one", "zero"))
-        weights, scale, *weights_zero = table.inputs
-        nodes, (rounded, scales) = self._bytes(rows)
-        inputs = [rounded, weights, one, scale, zero, *weights_zero]
-        whole = f"{output}_{_PREFIX}"
-        nodes.append(Node("MatMulIntegerToFloat", inputs, [whole], domain=CONTRIBUTED))
-        return [*nodes, Node("Mul", [whole, scales], [output])]
+    def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Sequence[int]) -> str:
+        """Add a node with one result, and return its name."""
+        node = Node(operator, list(inputs), [self._name()], domain=domain)
+        for name, numbers in attributes.items():
+            node.set_numbers(name, numbers)
+        self._nodes.append(node)
+        return node.outputs[0]
 
-    def _bytes(self, rows: str) -> tuple[list[Node], tuple[str, str]]:
-        """Return the nodes that round these rows, if none do yet, and the names of their bytes and their scales."""
-        names = [
-            f"{rows}_{_PREFIX}_{part}" for part in ("bytes", "scales", "max", "min", "low", "top", "factor", "own")
-        ]
-        rounded, scales, highest, lowest, low, top, factor, scaled = names
-        if rows in self._rounded:
-            return [], (rounded, scales)
-        self._rounded.add(rows)
-        one, least, step, zero = (f"{_PREFIX}_{name}" for name in ("one", "least", "step", "zero"))
-        nodes = [
-            self._reduce("ReduceMax", rows, highest),
-            self._reduce("ReduceMin", rows, lowest),
-            Node("Neg", [lowest], [low]),
-            Node("Max", [highest, low, least], [top]),
-            Node("Mul", [top, step], [scales]),
-            Node("Reciprocal", [scales], [factor]),
-            Node("Mul", [rows, factor], [scaled]),
-            Node("QuantizeLinear", [scaled, one, zero], [rounded]),
-        ]
-        return nodes, (rounded, scales)
+    def constant(self, content: bytes, shape: Sequence[int], kind: ElementType) -> str:
+        """Add a constant, and return its name."""
+        return self._graph.add(self._name(), Tensor(kind, tuple(shape), content))
 
-    def _reduce(self, operator: str, rows: str, output: str) -> Node:
-        node = Node(operator, [rows, self._axes] if self._axes_are_an_input else [rows], [output])
-        if not self._axes_are_an_input:
-            node.set_numbers("axes", [-1])
-        return node
+    def taken(self, outputs: list[str]) -> list[Node]:
+        """Return the nodes that were added since. The last one has these outputs."""
+        taken, self._nodes = self._nodes, []
+        taken[-1].outputs = outputs
+        return taken
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"rows_in_bytes_{self._count}"

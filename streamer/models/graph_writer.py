@@ -24,6 +24,8 @@ Attribute = int | float | Sequence[int]
 class GraphWriter:
     """A writer of one graph. Its methods add a part, and return the name of the new value."""
 
+    version = _OPSET
+
     def __init__(self) -> None:
         self._nodes: list[Node] = []
         self._constants: list[bytes] = []

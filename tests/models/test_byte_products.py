@@ -83,25 +83,39 @@ def test_other_graphs_stay_as_they_are(tmp_path: Path) -> None:
     assert multiply_bytes(old.SerializeToString()) == old.SerializeToString()
 
 
-def test_a_table_that_others_read_stays(tmp_path: Path) -> None:
-    """The full numbers of a table are still made for a node that is no product, or that has it on the left."""
-    weights = np.arange(-32, 32, dtype=np.int8).reshape(8, 8)
-    constants = [numpy_helper.from_array(weights, "table"), numpy_helper.from_array(np.array(0.5, np.float32), "scale")]
+TABLE = np.arange(-32, 32, dtype=np.int8).reshape(8, 8)
+
+
+def used_twice(scale: NDArray[np.float32], axis: int = 1) -> bytes:
+    """Return a graph whose table is multiplied from both sides."""
+    constants = [numpy_helper.from_array(TABLE, "table"), numpy_helper.from_array(scale, "scale")]
     nodes = [
-        helper.make_node("DequantizeLinear", ["table", "scale"], ["full"]),
+        helper.make_node("DequantizeLinear", ["table", "scale"], ["full"], axis=axis),
         helper.make_node("MatMul", ["rows", "full"], ["product"]),
         helper.make_node("MatMul", ["full", "product"], ["left"]),
     ]
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, 8]) for name in ("rows", "left")]
     graph = helper.make_graph(nodes, "products", ports[:1], ports[1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    content = multiply_bytes(model.SerializeToString())
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_a_table_that_others_read_stays() -> None:
+    """The full numbers of a table are still made for a node that is no product, or that has it on the left."""
+    content = multiply_bytes(used_twice(np.array(0.5, np.float32)))
     count = operators(content)
     assert (count["MatMulIntegerToFloat"], count["MatMul"], count["DequantizeLinear"]) == (1, 1, 1)
     rows = ROWS[:8, 0, :8]
     [left] = new_session(content).run(None, {"rows": rows})
-    expected = 0.5 * weights @ (rows @ (0.5 * weights))
+    expected = 0.5 * TABLE @ (rows @ (0.5 * TABLE))
     assert abs(left - expected).max() < 0.03 * abs(expected).max()
+
+
+def test_a_scale_for_each_row_of_a_table_stays() -> None:
+    """Products have no place for it."""
+    content = used_twice(np.full(8, 0.5, np.float32), axis=0)
+    assert multiply_bytes(content) is content
 
 
 def test_an_encoder_keeps_its_bytes(tmp_path: Path) -> None:
