@@ -68,6 +68,13 @@ def test_torch_gives_the_same_events(recording: str, monkeypatch: pytest.MonkeyP
         assert confidences(ours) == pytest.approx(confidences(theirs), abs=0.002)
 
 
+def test_only_graphs_compute_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch computes, the precision of graphs is refused in one sentence."""
+    monkeypatch.setattr("streamer.engine.bundle.computes_graphs", lambda device: False)
+    with pytest.raises(BundleError, match="only onnxruntime on a CPU computes .* in int8"):
+        load_recogniser(SHIPPED, slots=1, precision="int8")
+
+
 def events(recording: str) -> list[dict[str, Any]]:
     """Return the events for the first seconds of a recording, with a second pass."""
     recogniser = load_recogniser(SHIPPED, slots=1, precision="float32")
