@@ -123,11 +123,6 @@ def layer_of(weights: Weights, name: str) -> Layer:
     return Layer(weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
-def behind(norm: Layer, layer: Layer) -> Layer:
-    """Return a linear layer that also does the scaling and shifting of the norm before it."""
-    return Layer(layer.weight * norm.weight, layer.bias + layer.weight @ norm.bias)
-
-
 class NetworkWriter(GraphWriter):
     """Writes a graph. Each method adds a layer, and returns the name of its output."""
 
@@ -154,9 +149,13 @@ class NetworkWriter(GraphWriter):
         parts = map(self.array, norm)
         return self.node("LayerNormalization", rows, *parts, axis=-1, epsilon=_NORM_FLOOR)
 
-    def plain_norm(self, rows: str, norm: Layer) -> str:
-        """Add layer normalisation without weights and biases, which `behind` has moved into the next layer."""
+    def norm_before(self, rows: str, norm: Layer) -> str:
+        """Add layer normalisation before layers that `behind` returns, which do its scaling and shifting."""
         return self.norm(rows, Layer(np.ones_like(norm.weight), np.zeros_like(norm.bias)))
+
+    def behind(self, norm: Layer, layer: Layer) -> Layer:
+        """Return what this layer becomes behind `norm_before`."""
+        return Layer(layer.weight * norm.weight, layer.bias + layer.weight @ norm.bias)
 
     def silu(self, value: str) -> str:
         """Add SiLU as one operation."""
@@ -208,6 +207,14 @@ class ByteLayers(NetworkWriter):
     def __init__(self) -> None:
         super().__init__()
         self._products = RowProducts(self, _ROW_BITS)
+
+    def norm_before(self, rows: str, norm: Layer) -> str:
+        """Add layer normalisation with its scaling, which makes numbers small that are far larger than the others."""
+        return self.norm(rows, norm)
+
+    def behind(self, norm: Layer, layer: Layer) -> Layer:
+        """Return the layer as it is."""
+        return layer
 
     def linear(self, rows: str, weight: Floats, bias: Floats) -> str:
         """Add a linear layer on rows. The weight has the order of axes that torch uses."""

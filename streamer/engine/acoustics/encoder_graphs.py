@@ -34,7 +34,6 @@ from streamer.engine.network_graphs import (
     NetworkWriter,
     Origin,
     Precision,
-    behind,
     layer_of,
 )
 from streamer.engine.waiting import Work
@@ -216,8 +215,8 @@ class EncoderGraph(ABC):
     def _attention(self, rows: str, attention: Weights, layer: int) -> str:
         graph, heads = self._graph, self._shape.heads
         norm, project, merge = (layer_of(attention, name) for name in ("norm", "project", "merge"))
-        rows_in = graph.plain_norm(rows, norm)
-        parts = zip(*(np.split(part, 3) for part in behind(norm, project)), strict=True)
+        rows_in = graph.norm_before(rows, norm)
+        parts = zip(*(np.split(part, 3) for part in graph.behind(norm, project)), strict=True)
         query, key, value = (self._batch(graph.linear(rows_in, *part)) for part in parts)
         query, key = (self._rotated(vectors) for vectors in (query, key))
         left, size = self._shape.left_frames * self._shape.pooled, self._shape.width // heads
@@ -306,14 +305,14 @@ class ConformerGraph(EncoderGraph):
         """Add a feed-forward network, and return half of its output."""
         graph = self._graph
         norm, first, second = (layer_of(network, name) for name in ("0", "1", "3"))  # 2 is the activation
-        hidden = graph.silu(graph.linear(graph.plain_norm(rows, norm), *behind(norm, first)))
+        hidden = graph.silu(graph.linear(graph.norm_before(rows, norm), *graph.behind(norm, first)))
         return graph.linear(hidden, second.weight / 2, second.bias / 2)
 
     def _convolution(self, rows: str, module: Weights, layer: int) -> str:
         graph, config = self._graph, self._config
         norm, both, mixing, merge = (layer_of(module, name) for name in ("norm", "gate", "mixed", "merge"))
-        rows_in = graph.plain_norm(rows, norm)
-        (weight, gate_weight), (bias, gate_bias) = (np.split(part, 2) for part in behind(norm, both))
+        rows_in = graph.norm_before(rows, norm)
+        (weight, gate_weight), (bias, gate_bias) = (np.split(part, 2) for part in graph.behind(norm, both))
         gate = graph.node("Sigmoid", graph.linear(rows_in, gate_weight, gate_bias))
         shape = (self._streams, graph.numbers(1), self._chunk, graph.numbers(config.width))
         as_pictures = graph.node("Concat", *shape, axis=0)
@@ -420,7 +419,7 @@ class MoonshineGraph(EncoderGraph):
         graph = self._graph
         rows = graph.node("Add", rows, self._attention(rows, within(block, "attention"), layer))
         norm, first, second = (layer_of(block, f"feed.{name}") for name in ("0", "1", "3"))  # 2 is the activation
-        hidden = graph.gelu(graph.linear(graph.plain_norm(rows, norm), *behind(norm, first)))
+        hidden = graph.gelu(graph.linear(graph.norm_before(rows, norm), *graph.behind(norm, first)))
         return graph.node("Add", rows, graph.linear(hidden, *second))
 
     def _read(self, rows: str) -> str:
