@@ -136,14 +136,6 @@ class NetworkWriter(GraphWriter):
         """Add a linear layer on rows. The weight has the order of axes that torch uses."""
         return self.node("Gemm", rows, self.array(weight.T), self.array(bias))
 
-    def product(self, rows: str, weight: Floats, bias: Floats) -> str:
-        """Add the same on rows of any number of axes, for a weight [inputs, outputs]."""
-        return self.exact_product(rows, weight, bias)
-
-    def exact_product(self, rows: str, weight: Floats, bias: Floats) -> str:
-        """Add the same in fractions of 32 bits, whatever the other layers have."""
-        return self.node("Add", self.node("MatMul", rows, self.array(weight)), self.array(bias))
-
     def norm(self, rows: str, norm: Layer) -> str:
         """Add layer normalisation."""
         parts = map(self.array, norm)
@@ -169,8 +161,8 @@ class NetworkWriter(GraphWriter):
         """Put this many frames of zeros before those of [batch, frames, width]."""
         return self.node("Pad", frames, self.numbers(0, count, 0, 0, 0, 0))
 
-    def strided(self, frames: str, layer: Layer, stride: int, *, exact: bool = False) -> str:
-        """Add a convolution on [batch, frames, width] as a product of rows, perhaps an exact one.
+    def strided(self, frames: str, layer: Layer, stride: int) -> str:
+        """Add a convolution on [batch, frames, width] as a product of rows.
 
         A product is faster for many streams, and the bits of a frame do not depend on the rest of the batch. A row is
         made of whole groups of as many frames as the stride. If some are left over at its beginning, they are read one
@@ -189,8 +181,9 @@ class NetworkWriter(GraphWriter):
             frames = self.part(frames, left, 0) if left else frames
         groups = self.node("Reshape", frames, self.numbers(0, -1, stride * width))
         parts += [self.part(groups, first, first + 1 - count) for first in range(count)]
-        product = self.exact_product if exact else self.product
-        return product(self.node("Concat", *parts, axis=2), weight.reshape(-1, outputs), layer.bias)
+        rows = self.node("Concat", *parts, axis=2)
+        product = self.node("MatMul", rows, self.array(weight.reshape(-1, outputs)))
+        return self.node("Add", product, self.array(layer.bias))
 
     def part(self, value: str, begin: int, end: int) -> str:
         """Add a slice of the second axis. An end of 0 is the end of the axis."""
@@ -198,7 +191,7 @@ class NetworkWriter(GraphWriter):
 
 
 class ByteLayers(NetworkWriter):
-    """Writes linear layers that multiply bytes, which takes less than half as long.
+    """Writes linear layers that multiply bytes, which takes less than half as long. Convolutions need all bits.
 
     Each output of a layer has a scale for its weights, and each row has one for its numbers, so a row depends on no
     other. Sums of whole numbers have no order, so neither do its last bits.
@@ -218,12 +211,8 @@ class ByteLayers(NetworkWriter):
 
     def linear(self, rows: str, weight: Floats, bias: Floats) -> str:
         """Add a linear layer on rows. The weight has the order of axes that torch uses."""
-        return self.product(rows, weight.T, bias)
-
-    def product(self, rows: str, weight: Floats, bias: Floats) -> str:
-        """Add the same on rows of any number of axes, for a weight [inputs, outputs]."""
-        scales = np.maximum(np.abs(weight).max(0), _LEAST_WEIGHT) / _LARGEST_BYTE
-        table = np.rint(weight / scales).astype(np.int8)
+        scales = np.maximum(np.abs(weight).max(1), _LEAST_WEIGHT) / _LARGEST_BYTE
+        table = np.rint(weight.T / scales).astype(np.int8)
         content = self.constant(table.tobytes(), table.shape, ElementType.INT8)
         return self.node("Add", self._products.product(rows, content, self.array(scales)), self.array(bias))
 

@@ -71,7 +71,7 @@ def test_torch_gives_the_same_events(recording: str, monkeypatch: pytest.MonkeyP
 def test_only_graphs_compute_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where torch computes, the precision of graphs is refused in one sentence."""
     monkeypatch.setattr("streamer.engine.bundle.computes_graphs", lambda device: False)
-    with pytest.raises(BundleError, match="only onnxruntime on a CPU computes .* in int8"):
+    with pytest.raises(BundleError, match=r"only onnxruntime on a CPU computes .* in int8"):
         load_recogniser(SHIPPED, slots=1, precision="int8")
 
 

@@ -16,7 +16,7 @@ from streamer.engine.acoustics.encoder_graphs import compiled_encoder
 from streamer.engine.acoustics.streaming_model import Floats
 from streamer.engine.language.reading_graph import CompiledReading
 from streamer.engine.memory.footprint import footprint
-from streamer.engine.network_graphs import BATCH, CHUNK, Precision
+from streamer.engine.network_graphs import BATCH, Precision
 from streamer.engine.networks.acoustic_network import weights_of
 from streamer.engine.networks.neural_network import NeuralNetwork
 from streamer.engine.public.sessions import new_session
@@ -92,49 +92,44 @@ def test_without_a_cache_the_weights_are_in_the_process(weights: Weights, cache:
     assert np.array_equal(finish(graph.whole(SMALL.inputs(1, 8))), finish(other.whole(SMALL.inputs(1, 8))))
 
 
-def layers_in_bytes(weight: Floats, bias: Floats) -> Callable[[Floats], list[Floats]]:
-    """Return what computes a linear layer in bytes, on rows and on a batch of them."""
+def layer_in_bytes(weight: Floats, bias: Floats) -> Callable[[Floats], Floats]:
+    """Return what computes a linear layer in bytes."""
     graph = Precision.BYTES.writer()
-    rows = graph.input("rows", [BATCH, CHUNK, weight.shape[1]])
-    flat = graph.node("Reshape", rows, graph.numbers(-1, weight.shape[1]))
-    graph.output(graph.linear(flat, weight, bias), [BATCH, len(weight)])
-    graph.output(graph.product(rows, weight.T, bias), [BATCH, CHUNK, len(weight)])
+    rows = graph.input("rows", [BATCH, weight.shape[1]])
+    graph.output(graph.linear(rows, weight, bias), [BATCH, len(weight)])
     session = new_session(graph.content())
-    return lambda rows: session.run(None, {"rows": rows})
+    return lambda rows: session.run(None, {"rows": rows})[0]
 
 
 def test_bytes_are_near_fractions() -> None:
     """A layer is right to a fiftieth of what it gives, however loud a row is. Rows of zeros give the bias."""
     dice = np.random.default_rng(3)
     weight, bias = (dice.standard_normal(shape).astype(np.float32) for shape in ((50, 70), (50,)))
-    compute = layers_in_bytes(weight, 0 * bias)
-    loudness = np.logspace(-6, 14, 6, dtype=np.float32)[:, None]
-    rows = dice.standard_normal((4, 6, 70)).astype(np.float32) * loudness
+    loudness = np.logspace(-6, 14, 24, dtype=np.float32)[:, None]
+    rows = dice.standard_normal((24, 70)).astype(np.float32) * loudness
     expected = rows @ weight.T
-    found, in_batch = compute(rows)
-    assert np.array_equal(found, in_batch.reshape(24, 50))
-    away, size = (np.sqrt(np.square(each).mean(2)) for each in (in_batch - expected, expected))
+    found = layer_in_bytes(weight, 0 * bias)(rows)
+    away, size = (np.sqrt(np.square(each).mean(1)) for each in (found - expected, expected))
     assert (away < 0.02 * size).all()
-    for each in layers_in_bytes(weight, bias)(np.zeros((2, 3, 70), np.float32)):
-        assert np.array_equal(each.reshape(-1, 50), np.broadcast_to(bias, (6, 50)))
+    silent = layer_in_bytes(weight, bias)(np.zeros((6, 70), np.float32))
+    assert np.array_equal(silent, np.broadcast_to(bias, (6, 50)))
 
 
 def test_rows_of_bytes_depend_on_no_other() -> None:
     """A row has the same bits alone and beside others, of which some are far louder."""
     dice = np.random.default_rng(5)
-    compute = layers_in_bytes(dice.standard_normal((96, 200)).astype(np.float32), np.ones(96, np.float32))
-    rows = dice.standard_normal((1, 70, 200)).astype(np.float32)
-    rows[0, ::3] *= 1e4
-    together, _ = compute(rows)
+    compute = layer_in_bytes(dice.standard_normal((96, 200)).astype(np.float32), np.ones(96, np.float32))
+    rows = dice.standard_normal((70, 200)).astype(np.float32)
+    rows[::3] *= 1e4
+    together = compute(rows)
     for first, count in ((0, 1), (1, 1), (4, 3), (10, 17), (69, 1)):
-        alone, _ = compute(rows[:, first : first + count])
-        assert np.array_equal(alone, together[first : first + count])
+        assert np.array_equal(compute(rows[first : first + count]), together[first : first + count])
 
 
 def test_the_largest_bytes_do_not_overflow() -> None:
     """Pairs of the largest products fit into 16 bits, where some processors add them up."""
     signs = np.sign(np.random.default_rng(7).standard_normal((8, 64))).astype(np.float32)
-    found, _ = layers_in_bytes(signs, np.zeros(8, np.float32))(signs[None])
+    found = layer_in_bytes(signs, np.zeros(8, np.float32))(signs)
     np.testing.assert_allclose(found, signs @ signs.T, atol=1e-4)
 
 

@@ -290,7 +290,7 @@ class ConformerGraph(EncoderGraph):
     def _stem(self) -> str:
         graph, first, second = self._graph, *(layer_of(self._weights, name) for name in ("stem.first", "stem.second"))
         mel = graph.input("mel", [BATCH, "hops", self._config.mels])
-        frames = graph.strided(graph.silu(graph.strided(mel, first, 2, exact=True)), second, 2)
+        frames = graph.strided(graph.silu(graph.strided(mel, first, 2)), second, 2)
         return graph.norm(frames, layer_of(self._weights, "stem.norm"))
 
     def _block(self, rows: str, block: Weights, layer: int) -> str:
@@ -384,7 +384,7 @@ class MoonshineGraph(EncoderGraph):
         )
         samples = graph.input("samples", [BATCH, "samples", 1])
         first = Layer(stem["first.weight"], np.zeros(self._shape.width, np.float32))
-        hidden = graph.node("Tanh", graph.strided(graph.after_zeros(samples, 1), first, first_stride, exact=True))
+        hidden = graph.node("Tanh", graph.strided(graph.after_zeros(samples, 1), first, first_stride))
         scale, second = layer_of(stem, "norm"), layer_of(stem, "second")
         # The scaling and shifting of the norm are those of the layer behind it.
         shifted = second.bias + np.einsum("oik,i->o", second.weight, scale.bias)
