@@ -31,9 +31,9 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
     pieces = 4 * 32 * (HOP + shape["mels"]) + 8
     assert 0 < slots["encoder"] - 4 * numbers * shape["width"] - pieces < 5000
     assert 1000 < slots["activity"] < 10_000 < slots["transcript"] < slots["encoder"]
-    # Weights in half precision in the file, with which onnxruntime computes in 32 bits. All instances share them.
+    # Weights in half precision in the file, most of which onnxruntime multiplies as bytes. All instances share them.
     weights = (BUNDLE / "weights.safetensors").stat().st_size
-    assert 1.9 * weights < found["encoder"]["shared"]["tables"] < 3 * weights
+    assert 0.5 * weights < found["encoder"]["shared"]["tables"] < weights
     assert found["encoder"]["instance"]["model"]["main"] < 1_000_000
     assert found["transcript"]["shared"]["tables"] > 1_000_000
     hotwords = found["transcript"]["hotwords"]
